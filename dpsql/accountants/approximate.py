@@ -26,22 +26,8 @@ from dpsql.accountants.preference import (
 from dpsql.accountants.pure import laplace_epsilon
 from dpsql.mechanisms.calibration import effective, gaussian, laplace
 from dpsql.mechanisms.error import standard_deviation
+from dpsql.model import vocabulary
 from dpsql.model.dataclass import dataclass, replace
-from dpsql.model.vocabulary import (
-    ATTO,
-    NANO,
-    ApproximateEvent,
-    BoundedRangeEvent,
-    Budget,
-    Event,
-    EventPart,
-    Loss,
-    Mechanism,
-    Noise,
-    NoiseEvent,
-    SelectionEvent,
-    Sensitivity,
-)
 
 _GUARD = 1 - Fraction(1, 1 << 28)
 """A factor just below 1. Calibrating to slightly less than ε leaves room to round the charge
@@ -69,7 +55,7 @@ class Approximate:
     mechanism: str | None = None
     delta_worth: Fraction = Fraction(0)
 
-    def preferring(self, budget: Budget, law: str | None, epsilon: Fraction) -> Self:
+    def preferring(self, budget: vocabulary.Budget, law: str | None, epsilon: Fraction) -> Self:
         """Return this accountant with the mechanism set to `law` and δ priced for this budget.
 
         Raises `Refused` for the textbook Gaussian with ε ≥ 1.
@@ -79,7 +65,7 @@ class Approximate:
         worth = Fraction(budget.epsilon) / Fraction(budget.delta) if budget.delta else Fraction(0)
         return replace(self, mechanism=law, delta_worth=worth)
 
-    def limit(self, budget: Budget) -> Loss:
+    def limit(self, budget: vocabulary.Budget) -> vocabulary.Loss:
         """Return the budget's ε and δ in ledger units, rounded down."""
         return loss_down(Fraction(budget.epsilon), Fraction(budget.delta))
 
@@ -90,7 +76,9 @@ class Approximate:
         selection = delta / 2 if selects_keys else Fraction(0)
         return allowance_down(epsilon, selection, delta - selection)
 
-    def noise(self, amount: Fraction, delta: Fraction, sensitivity: Sensitivity) -> Noise:
+    def noise(
+        self, amount: Fraction, delta: Fraction, sensitivity: vocabulary.Sensitivity
+    ) -> vocabulary.Noise:
         """Return Laplace noise with b = D1/ε, or Gaussian noise where its smaller deviation is
         worth its δ.
 
@@ -101,12 +89,14 @@ class Approximate:
         return self._noises(amount, delta, sensitivity)[0]
 
     def runner_up(
-        self, amount: Fraction, delta: Fraction, sensitivity: Sensitivity
-    ) -> Noise | None:
+        self, amount: Fraction, delta: Fraction, sensitivity: vocabulary.Sensitivity
+    ) -> vocabulary.Noise | None:
         """Return the second-best noise of the same loss, or None."""
         return next(iter(self._noises(amount, delta, sensitivity)[1:]), None)
 
-    def _noises(self, amount: Fraction, delta: Fraction, sensitivity: Sensitivity) -> list[Noise]:
+    def _noises(
+        self, amount: Fraction, delta: Fraction, sensitivity: vocabulary.Sensitivity
+    ) -> list[vocabulary.Noise]:
         noises = sorted(
             _noises(amount, delta, sensitivity),
             key=lambda noise: (
@@ -128,17 +118,21 @@ class Approximate:
         """Return the amount, which is ε itself."""
         return amount
 
-    def loss(self, event: Event) -> Loss:
+    def loss(self, event: vocabulary.Event) -> vocabulary.Loss:
         """Return Σε and Σδ of the parts, rounded up."""
         epsilon = sum(map(_epsilon, event.parts), Fraction(0))
         return loss_up(epsilon, sum(map(_delta, event.parts), Fraction(0)))
 
-    def epsilon(self, loss: Loss, delta: Fraction) -> float:
+    def epsilon(self, loss: vocabulary.Loss, delta: Fraction) -> float:
         """Return the amount if its δ fits, else infinity."""
-        return loss.amount / NANO if Fraction(loss.delta, ATTO) <= delta else inf
+        return (
+            loss.amount / vocabulary.NANO if Fraction(loss.delta, vocabulary.ATTO) <= delta else inf
+        )
 
 
-def _noises(amount: Fraction, delta: Fraction, sensitivity: Sensitivity) -> list[Noise]:
+def _noises(
+    amount: Fraction, delta: Fraction, sensitivity: vocabulary.Sensitivity
+) -> list[vocabulary.Noise]:
     """List Laplace noise, and Gaussian noise where δ > 0."""
     bounded = effective(sensitivity)
     noises = [laplace(bounded.l1, amount)]
@@ -149,22 +143,22 @@ def _noises(amount: Fraction, delta: Fraction, sensitivity: Sensitivity) -> list
     return noises
 
 
-def _epsilon(part: EventPart) -> Fraction:
+def _epsilon(part: vocabulary.EventPart) -> Fraction:
     match part:
-        case SelectionEvent():
+        case vocabulary.SelectionEvent():
             return Fraction(0)
-        case BoundedRangeEvent(epsilon=epsilon, rounds=rounds):
+        case vocabulary.BoundedRangeEvent(epsilon=epsilon, rounds=rounds):
             return epsilon * rounds
-        case ApproximateEvent(epsilon=epsilon, rounds=rounds):
+        case vocabulary.ApproximateEvent(epsilon=epsilon, rounds=rounds):
             return epsilon * rounds
-        case NoiseEvent(noise=noise):
+        case vocabulary.NoiseEvent(noise=noise):
             pass
         case _:
             assert_never(part)
     match noise.mechanism:
-        case Mechanism.DISCRETE_LAPLACE:
+        case vocabulary.Mechanism.DISCRETE_LAPLACE:
             return laplace_epsilon(part)
-        case Mechanism.DISCRETE_GAUSSIAN:
+        case vocabulary.Mechanism.DISCRETE_GAUSSIAN:
             bounded = effective(part.sensitivity)
             textbook = epsilon_of(bounded.l2_squared / (2 * noise.scale), noise.delta)
             return epsilon_at(bounded, noise, textbook)
@@ -172,15 +166,15 @@ def _epsilon(part: EventPart) -> Fraction:
             assert_never(noise.mechanism)
 
 
-def _delta(part: EventPart) -> Fraction:
+def _delta(part: vocabulary.EventPart) -> Fraction:
     match part:
-        case SelectionEvent(delta=delta):
+        case vocabulary.SelectionEvent(delta=delta):
             return delta
-        case ApproximateEvent(delta=delta, rounds=rounds):
+        case vocabulary.ApproximateEvent(delta=delta, rounds=rounds):
             return rounds * delta
-        case BoundedRangeEvent():
+        case vocabulary.BoundedRangeEvent():
             return Fraction(0)
-        case NoiseEvent(noise=noise):
+        case vocabulary.NoiseEvent(noise=noise):
             return noise.delta
         case _:
             assert_never(part)

@@ -19,17 +19,9 @@ from dpsql.accountants.conversion import epsilon_of
 from dpsql.accountants.pure import laplace_epsilon
 from dpsql.accountants.zcdp import Zcdp
 from dpsql.mechanisms.calibration import effective
+from dpsql.model import vocabulary
 from dpsql.model.dataclass import dataclass
 from dpsql.model.errors import MissingExtra
-from dpsql.model.vocabulary import (
-    ApproximateEvent,
-    BoundedRangeEvent,
-    Event,
-    EventPart,
-    Mechanism,
-    NoiseEvent,
-    SelectionEvent,
-)
 
 _OUTWARD = 1 + 2.0**-30
 """Relative margin, far above the floating-point error of the expressions below."""
@@ -54,12 +46,11 @@ ORDERS = (1.25, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 32.0, 48.0, 64.0
 """
 
 
-def composition(events: Sequence[Event], delta: Fraction, *orders: float) -> Composition:
+def composition(events: Sequence[vocabulary.Event], delta: Fraction, *orders: float) -> Composition:
     """Return all reports except PLD. Rényi uses the best of these orders, all above 1.
 
     >>> from dataclasses import astuple
-    >>> from dpsql.model.vocabulary import ApproximateEvent
-    >>> queries = [Event((ApproximateEvent(Fraction(1, 100)),))] * 400
+    >>> queries = [vocabulary.Event((vocabulary.ApproximateEvent(Fraction(1, 100)),))] * 400
     >>> [round(e, 3) for e in astuple(composition(queries, Fraction(1, 10**6), 20))]
     [4.0, 1.071, 0.916, 0.9]
     """
@@ -71,14 +62,14 @@ def composition(events: Sequence[Event], delta: Fraction, *orders: float) -> Com
     )
 
 
-def zcdp(events: Sequence[Event], delta: Fraction) -> float:
+def zcdp(events: Sequence[vocabulary.Event], delta: Fraction) -> float:
     """Return the ε of Σρ, converted at δ: the charge of a zCDP budget."""
     parts = _parts(events)
-    loss = Zcdp().loss(Event(tuple(parts.elements())))
+    loss = Zcdp().loss(vocabulary.Event(tuple(parts.elements())))
     return Zcdp().epsilon(loss, delta)
 
 
-def pld(events: Sequence[Event], delta: Fraction) -> float:
+def pld(events: Sequence[vocabulary.Event], delta: Fraction) -> float:
     """Return ε by composing privacy loss distributions, each the worst of its kind.
 
     Gaussians are combined into one continuous Gaussian by the squares of their distances. The worst
@@ -127,7 +118,7 @@ def require_pld() -> None:
         raise MissingExtra("PLD needs the extra: pip install 'dpsql[accounting]'.") from None
 
 
-def basic(events: Sequence[Event], delta: Fraction) -> float:
+def basic(events: Sequence[vocabulary.Event], delta: Fraction) -> float:
     """Return Σε. Gaussians share the δ that the events do not spend by themselves."""
     parts = _parts(events)
     left = delta - _spent(parts)
@@ -136,7 +127,7 @@ def basic(events: Sequence[Event], delta: Fraction) -> float:
     return fsum(e * count for e, count in _epsilons(parts, left)) * _OUTWARD
 
 
-def advanced(events: Sequence[Event], delta: Fraction) -> float:
+def advanced(events: Sequence[vocabulary.Event], delta: Fraction) -> float:
     """Return min(Σε, Σε·tanh(ε/2) + √(2·ln(1/δ')·Σε²)); δ' is at least half of the unspent δ.
 
     Kairouz, Oh and Viswanath 2015, Theorem 3.5, with (e^ε - 1)/(e^ε + 1) = tanh(ε/2).
@@ -152,7 +143,7 @@ def advanced(events: Sequence[Event], delta: Fraction) -> float:
     return min(total * _OUTWARD, basic(events, delta))
 
 
-def renyi(events: Sequence[Event], delta: Fraction, order: float) -> float:
+def renyi(events: Sequence[vocabulary.Event], delta: Fraction, order: float) -> float:
     """Return the sum of the Rényi divergences at one order, converted to the ε at δ.
 
     Mironov 2017 adds them; Canonne, Kamath and Steinke 2020, Proposition 12, converts. Raises
@@ -169,37 +160,40 @@ def renyi(events: Sequence[Event], delta: Fraction, order: float) -> float:
     return max(0.0, total + overhead) * _OUTWARD
 
 
-def _parts(events: Sequence[Event]) -> Counter[EventPart]:
+def _parts(events: Sequence[vocabulary.Event]) -> Counter[vocabulary.EventPart]:
     """Count each distinct part of all events."""
-    counts = Counter[EventPart]()
+    counts = Counter[vocabulary.EventPart]()
     for event, count in Counter(events).items():
         for part in event.parts:
             counts[part] += count
     return counts
 
 
-def _gaussian(part: EventPart) -> TypeGuard[NoiseEvent]:
-    return isinstance(part, NoiseEvent) and part.noise.mechanism is Mechanism.DISCRETE_GAUSSIAN
+def _gaussian(part: vocabulary.EventPart) -> TypeGuard[vocabulary.NoiseEvent]:
+    return (
+        isinstance(part, vocabulary.NoiseEvent)
+        and part.noise.mechanism is vocabulary.Mechanism.DISCRETE_GAUSSIAN
+    )
 
 
-def _spent(parts: Counter[EventPart]) -> Fraction:
+def _spent(parts: Counter[vocabulary.EventPart]) -> Fraction:
     """Return Σδ of selections and of (ε, δ)-DP steps, which every rule of composition pays."""
     return sum((_own_delta(part) * count for part, count in parts.items()), Fraction(0))
 
 
-def _own_delta(part: EventPart) -> Fraction:
+def _own_delta(part: vocabulary.EventPart) -> Fraction:
     match part:
-        case SelectionEvent(delta=delta):
+        case vocabulary.SelectionEvent(delta=delta):
             return delta
-        case ApproximateEvent(delta=delta, rounds=rounds):
+        case vocabulary.ApproximateEvent(delta=delta, rounds=rounds):
             return delta * rounds
-        case BoundedRangeEvent() | NoiseEvent():
+        case vocabulary.BoundedRangeEvent() | vocabulary.NoiseEvent():
             return Fraction(0)
         case _:
             assert_never(part)
 
 
-def _epsilons(parts: Counter[EventPart], delta: Fraction) -> list[tuple[float, int]]:
+def _epsilons(parts: Counter[vocabulary.EventPart], delta: Fraction) -> list[tuple[float, int]]:
     """List the ε of each step and its count. Gaussians share `delta` equally; without δ their ε is
     infinite.
     """
@@ -208,15 +202,15 @@ def _epsilons(parts: Counter[EventPart], delta: Fraction) -> list[tuple[float, i
     return [(epsilon, count) for part, count in parts.items() for epsilon in _steps(part, share)]
 
 
-def _steps(part: EventPart, delta: Fraction) -> list[float]:
+def _steps(part: vocabulary.EventPart, delta: Fraction) -> list[float]:
     match part:
-        case SelectionEvent():
+        case vocabulary.SelectionEvent():
             return []
-        case ApproximateEvent(epsilon=epsilon, rounds=rounds):
+        case vocabulary.ApproximateEvent(epsilon=epsilon, rounds=rounds):
             return [float(epsilon)] * rounds
-        case BoundedRangeEvent(epsilon=epsilon, rounds=rounds):
+        case vocabulary.BoundedRangeEvent(epsilon=epsilon, rounds=rounds):
             return [float(epsilon)] * rounds
-        case NoiseEvent():
+        case vocabulary.NoiseEvent():
             if not _gaussian(part):
                 return [float(laplace_epsilon(part))]
             return [float(epsilon_of(_rho(part), delta)) if delta else inf]
@@ -224,20 +218,20 @@ def _steps(part: EventPart, delta: Fraction) -> list[float]:
             assert_never(part)
 
 
-def _divergence(part: EventPart, order: float) -> float:
+def _divergence(part: vocabulary.EventPart, order: float) -> float:
     """Return the Rényi divergence of a part at one order.
 
     For a Gaussian it is αρ. For an ε-DP part it is that of randomised response at ε, the largest
     possible.
     """
     match part:
-        case SelectionEvent():
+        case vocabulary.SelectionEvent():
             return 0.0
-        case ApproximateEvent(epsilon=epsilon, rounds=rounds):
+        case vocabulary.ApproximateEvent(epsilon=epsilon, rounds=rounds):
             return rounds * _response(float(epsilon), order)
-        case BoundedRangeEvent(epsilon=epsilon, rounds=rounds):
+        case vocabulary.BoundedRangeEvent(epsilon=epsilon, rounds=rounds):
             return rounds * min(order * float(epsilon) ** 2 / 8, _response(float(epsilon), order))
-        case NoiseEvent():
+        case vocabulary.NoiseEvent():
             if _gaussian(part):
                 return order * float(_rho(part))
             return _response(float(laplace_epsilon(part)), order)
@@ -245,7 +239,7 @@ def _divergence(part: EventPart, order: float) -> float:
             assert_never(part)
 
 
-def _rho(part: NoiseEvent) -> Fraction:
+def _rho(part: vocabulary.NoiseEvent) -> Fraction:
     return effective(part.sensitivity).l2_squared / (2 * part.noise.scale)
 
 

@@ -15,22 +15,8 @@ from dpsql.accountants.base import Allowance, allowance_down, loss_down, loss_up
 from dpsql.accountants.conversion import epsilon_of, rho_of
 from dpsql.accountants.preference import GAUSSIAN, LAPLACE, preferred
 from dpsql.mechanisms.calibration import effective, gaussian, laplace, root_down
+from dpsql.model import vocabulary
 from dpsql.model.dataclass import dataclass, replace
-from dpsql.model.vocabulary import (
-    ATTO,
-    NANO,
-    ApproximateEvent,
-    BoundedRangeEvent,
-    Budget,
-    Event,
-    EventPart,
-    Loss,
-    Mechanism,
-    Noise,
-    NoiseEvent,
-    SelectionEvent,
-    Sensitivity,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +32,11 @@ class Zcdp:
     vectors_help: bool = False
     mechanism: str | None = None
 
-    def preferring(self, budget: Budget, law: str | None, epsilon: Fraction) -> Self:  # noqa: ARG002
+    def preferring(self, budget: vocabulary.Budget, law: str | None, epsilon: Fraction) -> Self:  # noqa: ARG002
         """Return this accountant with the noise mechanism set to `law`."""
         return replace(self, mechanism=law)
 
-    def limit(self, budget: Budget) -> Loss:
+    def limit(self, budget: vocabulary.Budget) -> vocabulary.Loss:
         """Return ρ from (ε, δ/2), and δ/2 for selection.
 
         The filter promises δs-approximate ρ-zCDP, which is (ε, δs + δc)-DP with δc the δ of the
@@ -68,7 +54,12 @@ class Zcdp:
         rho = rho_of(epsilon, delta - selection)
         return allowance_down(rho, selection, Fraction(0))
 
-    def noise(self, amount: Fraction, delta: Fraction, sensitivity: Sensitivity) -> Noise:  # noqa: ARG002
+    def noise(
+        self,
+        amount: Fraction,
+        delta: Fraction,  # noqa: ARG002
+        sensitivity: vocabulary.Sensitivity,
+    ) -> vocabulary.Noise:
         """Return discrete Gaussian noise with σ² = D2²/(2ρ).
 
         Canonne, Kamath, Steinke 2020, Theorem 4.
@@ -79,14 +70,16 @@ class Zcdp:
         self,
         amount: Fraction,
         delta: Fraction,  # noqa: ARG002
-        sensitivity: Sensitivity,
-    ) -> Noise | None:
+        sensitivity: vocabulary.Sensitivity,
+    ) -> vocabulary.Noise | None:
         """Return the second-best noise, or None: by default Laplace with ε²/2 = ρ, at least twice
         the variance.
         """
         return next(iter(self._noises(amount, sensitivity)[1:]), None)
 
-    def _noises(self, amount: Fraction, sensitivity: Sensitivity) -> list[Noise]:
+    def _noises(
+        self, amount: Fraction, sensitivity: vocabulary.Sensitivity
+    ) -> list[vocabulary.Noise]:
         bounded, epsilon = effective(sensitivity), self.step(amount)
         laplaces = [laplace(bounded.l1, epsilon)] if epsilon else []
         return preferred([gaussian(bounded.l2_squared, amount), *laplaces], self.mechanism)
@@ -99,30 +92,30 @@ class Zcdp:
         """Return the ε with ρ = ε²/2."""
         return root_down(2 * amount)
 
-    def loss(self, event: Event) -> Loss:
+    def loss(self, event: vocabulary.Event) -> vocabulary.Loss:
         """Return Σρ and Σδ of the parts, rounded up."""
         delta = sum(map(_delta, event.parts), Fraction(0))
         return loss_up(sum(map(_rho, event.parts), Fraction(0)), delta)
 
-    def epsilon(self, loss: Loss, delta: Fraction) -> float:
+    def epsilon(self, loss: vocabulary.Loss, delta: Fraction) -> float:
         """Convert ρ to ε at the δ that selection has left; infinity if none is left."""
-        left = delta - Fraction(loss.delta, ATTO)
-        return inf if left <= 0 else float(epsilon_of(Fraction(loss.amount, NANO), left))
+        left = delta - Fraction(loss.delta, vocabulary.ATTO)
+        return inf if left <= 0 else float(epsilon_of(Fraction(loss.amount, vocabulary.NANO), left))
 
 
-def _delta(part: EventPart) -> Fraction:
+def _delta(part: vocabulary.EventPart) -> Fraction:
     match part:
-        case SelectionEvent(delta=delta):
+        case vocabulary.SelectionEvent(delta=delta):
             return delta
-        case ApproximateEvent(delta=delta, rounds=rounds):
+        case vocabulary.ApproximateEvent(delta=delta, rounds=rounds):
             return rounds * delta
-        case NoiseEvent() | BoundedRangeEvent():
+        case vocabulary.NoiseEvent() | vocabulary.BoundedRangeEvent():
             return Fraction(0)
         case _:
             assert_never(part)
 
 
-def _rho(part: EventPart) -> Fraction:
+def _rho(part: vocabulary.EventPart) -> Fraction:
     """Return the ρ of a part.
 
     Gaussian: D2²/(2σ²). Laplace is ε-DP with ε = D1/b: ε²/2. Selection: none. A choice with
@@ -130,20 +123,20 @@ def _rho(part: EventPart) -> Fraction:
     δ-approximate zCDP, in which both add up).
     """
     match part:
-        case SelectionEvent():
+        case vocabulary.SelectionEvent():
             return Fraction(0)
-        case BoundedRangeEvent(epsilon=epsilon, rounds=rounds):
+        case vocabulary.BoundedRangeEvent(epsilon=epsilon, rounds=rounds):
             return rounds * epsilon**2 / 8
-        case ApproximateEvent(epsilon=epsilon, rounds=rounds):
+        case vocabulary.ApproximateEvent(epsilon=epsilon, rounds=rounds):
             return rounds * epsilon**2 / 2
-        case NoiseEvent(noise=noise):
+        case vocabulary.NoiseEvent(noise=noise):
             sensitivity = effective(part.sensitivity)
         case _:
             assert_never(part)
     match noise.mechanism:
-        case Mechanism.DISCRETE_GAUSSIAN:
+        case vocabulary.Mechanism.DISCRETE_GAUSSIAN:
             return sensitivity.l2_squared / (2 * noise.scale)
-        case Mechanism.DISCRETE_LAPLACE:
+        case vocabulary.Mechanism.DISCRETE_LAPLACE:
             return (sensitivity.l1 / noise.scale) ** 2 / 2
         case _:
             assert_never(noise.mechanism)

@@ -13,35 +13,8 @@ from fractions import Fraction
 from itertools import product
 from math import prod
 
-from dpsql.functions.dates import (
-    EPOCH,
-    LENGTHS,
-    MICROSECOND,
-    STEPS,
-    UNITS,
-    any_far,
-    every,
-    is_far,
-    later,
-    moments,
-    moved,
-    naive,
-    names,
-    part_of,
-    since_epoch,
-)
-from dpsql.functions.row import (
-    NUMBERS,
-    TEMPORAL,
-    TEXT,
-    WHOLE,
-    Args,
-    Domain,
-    Function,
-    Types,
-    any_nullable,
-    fixed,
-)
+from dpsql.functions import dates, row
+from dpsql.functions.dates import names
 from dpsql.functions.type_rules import as_double
 from dpsql.functions.zone_names import UTC, ZONES
 from dpsql.model.dataclass import dataclass
@@ -64,7 +37,7 @@ MILLISECOND = timedelta(milliseconds=1)
 FIRST_YEAR, LAST_YEAR = Fraction(1), Fraction(9999)
 
 
-def _years(args: Args) -> tuple[int, int] | None:
+def _years(args: row.Args) -> tuple[int, int] | None:
     """Return the least and greatest year of the first argument; None unless all are from 1
     to 9999.
     """
@@ -74,12 +47,12 @@ def _years(args: Args) -> tuple[int, int] | None:
     return (int(lo), int(hi)) if lo >= FIRST_YEAR and hi <= LAST_YEAR else None
 
 
-def _date(args: Args, _kind: SqlType) -> Interval:
+def _date(args: row.Args, _kind: SqlType) -> Interval:
     years = _years(args)
     return Interval() if years is None else Interval(date(years[0], 1, 1), date(years[1], 12, 31))
 
 
-def _time(args: Args, _kind: SqlType) -> Interval:
+def _time(args: row.Args, _kind: SqlType) -> Interval:
     """Return the interval of timestamps from the first year until the end of the last one.
 
     60 seconds may carry into the next year.
@@ -90,25 +63,25 @@ def _time(args: Args, _kind: SqlType) -> Interval:
     return Interval(datetime(years[0], 1, 1), datetime(years[1] + 1, 1, 1))  # noqa: DTZ001
 
 
-def _always(_args: Args, _kind: SqlType) -> bool:
+def _always(_args: row.Args, _kind: SqlType) -> bool:
     return True
 
 
-def _time_type(types: Types) -> SqlType | None:
-    return fixed(TIMESTAMP, *(WHOLE,) * 5, frozenset({Kind.DOUBLE}))(types)
+def _time_type(types: row.Types) -> SqlType | None:
+    return row.fixed(TIMESTAMP, *(row.WHOLE,) * 5, frozenset({Kind.DOUBLE}))(types)
 
 
-def _epoch_type(types: Types) -> SqlType | None:
+def _epoch_type(types: row.Types) -> SqlType | None:
     """Return the type of EPOCH_MS, which converts in both directions."""
-    return fixed(TIMESTAMP, WHOLE)(types) or fixed(INTEGER, TEMPORAL)(types)
+    return row.fixed(TIMESTAMP, row.WHOLE)(types) or row.fixed(INTEGER, row.TEMPORAL)(types)
 
 
-def _counted(unit: timedelta) -> Callable[[Args, SqlType], Interval]:
+def _counted(unit: timedelta) -> Callable[[row.Args, SqlType], Interval]:
     """Return the interval rule of whole units since 1970, rounded down or up to the next one."""
 
-    def interval(args: Args, kind: SqlType) -> Interval:
+    def interval(args: row.Args, kind: SqlType) -> Interval:
         if kind == INTEGER:
-            exact = since_epoch(args[0], unit)
+            exact = dates.since_epoch(args[0], unit)
             return Interval(exact.map(_down).lo, exact.map(_up).hi)
         return _from_epoch(args[0].interval, unit)
 
@@ -131,24 +104,26 @@ def _from_epoch(numbers: Interval, unit: timedelta) -> Interval:
 
     def at(end: Bound, slack: int) -> datetime | None:
         assert isinstance(end, Fraction)
-        micros = int(end * (unit // MICROSECOND)) + slack
-        return later(EPOCH, MICROSECOND, micros) if abs(micros) < 2**62 else None
+        micros = int(end * (unit // dates.MICROSECOND)) + slack
+        return dates.later(dates.EPOCH, dates.MICROSECOND, micros) if abs(micros) < 2**62 else None
 
     return Interval(numbers.map(lambda e: at(e, -2)).lo, numbers.map(lambda e: at(e, 2)).hi)
 
 
-def _seconds_later(args: Args, _kind: SqlType) -> Interval:
+def _seconds_later(args: row.Args, _kind: SqlType) -> Interval:
     return _from_epoch(as_double(args[0]), SECOND)
 
 
-def _unknown_end(interval: Callable[[Args, SqlType], Interval]) -> Callable[[Args, SqlType], bool]:
+def _unknown_end(
+    interval: Callable[[row.Args, SqlType], Interval],
+) -> Callable[[row.Args, SqlType], bool]:
     """Return a rule that a function raises unless its result is bounded: far moments may
     not exist.
     """
     return lambda args, kind: not interval(args, kind).is_bounded
 
 
-def _seconds_raise(args: Args, kind: SqlType) -> bool:
+def _seconds_raise(args: row.Args, kind: SqlType) -> bool:
     return not _seconds_later(args, kind).is_bounded
 
 
@@ -162,7 +137,7 @@ MOST = {"month": 12 * 1000, "day": 366_000, "microseconds": 1000 * 366 * 86_400 
 """Largest widths of buckets: a thousand years."""
 
 
-def _bucket_type(types: Types) -> SqlType | None:
+def _bucket_type(types: row.Types) -> SqlType | None:
     if len(types) not in (3, 4) or types[0].kind is not Kind.VARCHAR or types[1] != INTEGER:
         return None
     moment, *origin = types[2:]
@@ -175,7 +150,7 @@ def _bucket_accepts(args: tuple[Expression, ...]) -> bool:
     A bucket of hours of a DATE is refused: its type has no hours.
     """
     unit, width, moment, *origin = args
-    if not (names(STEPS)(args) and isinstance(unit, Literal) and isinstance(width, Literal)):
+    if not (names(dates.STEPS)(args) and isinstance(unit, Literal) and isinstance(width, Literal)):
         return False
     name = str(unit.value).lower()
     wide = isinstance(width.value, int) and 0 < width.value <= MOST[name]
@@ -188,34 +163,34 @@ def _is_origin(origin: Expression, unit: str) -> bool:
     value = origin.value if isinstance(origin, Literal) else None
     if not isinstance(value, date):
         return False
-    start = naive(value)
+    start = dates.naive(value)
     return unit != "month" or start == datetime(start.year, start.month, 1)  # noqa: DTZ001
 
 
 def bucket_origin(unit: str, given: Value) -> datetime:
     """Return the origin of the buckets of a unit: the given one, or the default."""
     if isinstance(given, date):
-        return naive(given)
+        return dates.naive(given)
     return CENTURY if unit == "month" else MONDAY
 
 
-def _bucket(args: Args) -> tuple[Callable[[datetime], datetime | None], str, int]:
+def _bucket(args: row.Args) -> tuple[Callable[[datetime], datetime | None], str, int]:
     """Return a function to the start of a moment's bucket, with the unit and the width."""
-    unit, width = part_of(args), args[1].point
+    unit, width = dates.part_of(args), args[1].point
     assert isinstance(width, int)
     origin = bucket_origin(unit, args[3].point if len(args) > 3 else None)  # noqa: PLR2004
 
     def start(moment: datetime) -> datetime | None:
         if unit != "month":
-            step = LENGTHS[unit] * width
-            return later(origin, step, (moment - origin) // step)
+            step = dates.LENGTHS[unit] * width
+            return dates.later(origin, step, (moment - origin) // step)
         months = 12 * (moment.year - origin.year) + moment.month - origin.month
-        return moved(origin, unit, months // width * width)
+        return dates.moved(origin, unit, months // width * width)
 
     return start, unit, width
 
 
-def _bucketed(args: Args, kind: SqlType) -> Interval:
+def _bucketed(args: row.Args, kind: SqlType) -> Interval:
     start, _, _ = _bucket(args)
 
     def first(end: Bound) -> Bound | None:
@@ -223,43 +198,49 @@ def _bucketed(args: Args, kind: SqlType) -> Interval:
         moment = start(end)
         return moment.date() if moment is not None and kind == DATE else moment
 
-    return moments(args[2]).map(first)
+    return dates.moments(args[2]).map(first)
 
 
-def _buckets(args: Args, kind: SqlType, interval: Interval, limit: int) -> Domain:
+def _buckets(args: row.Args, kind: SqlType, interval: Interval, limit: int) -> row.Domain:
     _, unit, width = _bucket(args)
-    return every(kind, interval, limit, lambda moment: moved(moment, unit, width))
+    return dates.every(kind, interval, limit, lambda moment: dates.moved(moment, unit, width))
 
 
-def _bucket_raises(args: Args, kind: SqlType) -> bool:
+def _bucket_raises(args: row.Args, kind: SqlType) -> bool:
     return not _bucketed(args, kind).is_bounded
 
 
 DATE_MAKING = (
-    Function("make_date", fixed(DATE, WHOLE, WHOLE, WHOLE), _date, raises=_always, called=(3, 3)),
-    Function("make_timestamp", _time_type, _time, raises=_always),
-    Function(
+    row.Function(
+        "make_date",
+        row.fixed(DATE, row.WHOLE, row.WHOLE, row.WHOLE),
+        _date,
+        raises=_always,
+        called=(3, 3),
+    ),
+    row.Function("make_timestamp", _time_type, _time, raises=_always),
+    row.Function(
         "to_timestamp",
-        fixed(TIMESTAMPTZ, NUMBERS),
+        row.fixed(TIMESTAMPTZ, row.NUMBERS),
         _seconds_later,
         raises=_seconds_raise,
     ),
-    Function(
+    row.Function(
         "epoch_ms",
         _epoch_type,
         _counted(MILLISECOND),
-        nulls=any_far,
+        nulls=dates.any_far,
         raises=_unknown_end(_counted(MILLISECOND)),
     ),
-    Function(
+    row.Function(
         "epoch_us",
-        fixed(INTEGER, TEMPORAL),
-        _counted(MICROSECOND),
-        nulls=any_far,
-        raises=lambda args, _kind: is_far(args[0]),
+        row.fixed(INTEGER, row.TEMPORAL),
+        _counted(dates.MICROSECOND),
+        nulls=dates.any_far,
+        raises=lambda args, _kind: dates.is_far(args[0]),
         called=(1, 1),
     ),
-    Function(
+    row.Function(
         "time_bucket",
         _bucket_type,
         _bucketed,
@@ -358,9 +339,9 @@ def _listed(table: frozenset[str]) -> Callable[[tuple[Expression, ...]], bool]:
     return accepts
 
 
-def _written(args: Args, _kind: SqlType, _interval: Interval, limit: int) -> Domain:
+def _written(args: row.Args, _kind: SqlType, _interval: Interval, limit: int) -> row.Domain:
     assert isinstance(args[1].point, str)
-    form, inside = pieces(args[1].point) or [], moments(args[0])
+    form, inside = pieces(args[1].point) or [], dates.moments(args[0])
     if not isinstance(inside.lo, datetime) or inside.hi is None or inside.lo.year < LEAST_YEAR:
         return None
     options = [SPECIFIERS[p].texts if p in SPECIFIERS else (p,) for p in form]
@@ -376,16 +357,16 @@ def _of_periods(form: list[str], inside: Interval, limit: int) -> list[str] | No
     """List the text of every period in an interval; None beyond `limit`."""
     specifiers = [SPECIFIERS[p] for p in form if p in SPECIFIERS]
     finest = max((FINEST.index(s.period) for s in specifiers), default=0)
-    truncate, step = UNITS[FINEST[finest]]
+    truncate, step = dates.UNITS[FINEST[finest]]
 
     def first(end: Bound) -> datetime | None:
         assert isinstance(end, datetime)
         return truncate(end)
 
     def following(moment: datetime) -> datetime | None:
-        return truncate(inner) if (inner := later(moment, step)) else None
+        return truncate(inner) if (inner := dates.later(moment, step)) else None
 
-    starts = every(TIMESTAMP, inside.map(first), limit, following)
+    starts = dates.every(TIMESTAMP, inside.map(first), limit, following)
     if starts is None:
         return None
     return [
@@ -395,15 +376,15 @@ def _of_periods(form: list[str], inside: Interval, limit: int) -> list[str] | No
     ]
 
 
-def _named(names: tuple[str, ...]) -> Function:
-    def image(_args: Args, _kind: SqlType, _interval: Interval, _limit: int) -> Domain:
+def _named(names: tuple[str, ...]) -> row.Function:
+    def image(_args: row.Args, _kind: SqlType, _interval: Interval, _limit: int) -> row.Domain:
         return tuple(sorted(names))
 
     name = "monthname" if names is MONTH_NAMES else "dayname"
-    return Function(
+    return row.Function(
         name,
-        fixed(VARCHAR, TEMPORAL),
-        nulls=any_far,
+        row.fixed(VARCHAR, row.TEMPORAL),
+        nulls=dates.any_far,
         raises=lambda args, _kind: not args[0].interval.is_bounded,
         image=image,
         called=(1, 1),
@@ -413,17 +394,17 @@ def _named(names: tuple[str, ...]) -> Function:
 DATE_TEXT = (
     _named(MONTH_NAMES),
     _named(DAY_NAMES),
-    Function(
+    row.Function(
         "strftime",
-        fixed(VARCHAR, TEMPORAL, TEXT),
-        nulls=any_nullable,
+        row.fixed(VARCHAR, row.TEMPORAL, row.TEXT),
+        nulls=row.any_nullable,
         raises=lambda args, _kind: not args[0].interval.is_bounded,
         image=_written,
         accepts=_listed(frozenset(SPECIFIERS)),
     ),
-    Function(
+    row.Function(
         "strptime",
-        fixed(TIMESTAMP, TEXT, TEXT),
+        row.fixed(TIMESTAMP, row.TEXT, row.TEXT),
         raises=lambda _args, _kind: True,
         accepts=_listed(READABLE),
     ),
@@ -436,31 +417,31 @@ closest.
 """
 
 
-def _zoned_type(types: Types) -> SqlType | None:
+def _zoned_type(types: row.Types) -> SqlType | None:
     """Return the result type: TIMESTAMPTZ becomes TIMESTAMP, and TIMESTAMP becomes TIMESTAMPTZ.
 
     DATE is refused: it is a local midnight in DuckDB and one of UTC in PostgreSQL.
     """
-    if len(types) != 2 or types[0].kind not in TEXT:  # noqa: PLR2004
+    if len(types) != 2 or types[0].kind not in row.TEXT:  # noqa: PLR2004
         return None
     return {TIMESTAMPTZ: TIMESTAMP, TIMESTAMP: TIMESTAMPTZ}.get(types[1])
 
 
-def _zoned(args: Args, _kind: SqlType) -> Interval:
+def _zoned(args: row.Args, _kind: SqlType) -> Interval:
     inside = args[1].interval
-    if ZONES[part_of(args)] in UTC:
+    if ZONES[dates.part_of(args)] in UTC:
         return inside
     return Interval(_moved(inside.lo, -FARTHEST), _moved(inside.hi, FARTHEST))
 
 
 def _moved(end: Bound | None, step: timedelta) -> datetime | None:
-    return later(end, step) if isinstance(end, datetime) else None
+    return dates.later(end, step) if isinstance(end, datetime) else None
 
 
-def _far(args: Args, _kind: SqlType) -> bool:
-    return is_far(args[1])
+def _far(args: row.Args, _kind: SqlType) -> bool:
+    return dates.is_far(args[1])
 
 
 ZONED = (
-    Function("timezone", _zoned_type, _zoned, raises=_far, accepts=names(ZONES), called=(2, 2)),
+    row.Function("timezone", _zoned_type, _zoned, raises=_far, accepts=names(ZONES), called=(2, 2)),
 )

@@ -2,40 +2,31 @@
 
 from __future__ import annotations
 
-from dpsql.functions.row import (
-    TEXT,
-    TRUTH,
-    Args,
-    Domain,
-    Function,
-    Types,
-    fixed,
-    never,
-)
+from dpsql.functions import row
 from dpsql.functions.type_rules import as_type, common_type, converted
 from dpsql.model.comparisons import TRUE_IF
 from dpsql.model.intervals import Bound, Facts, Interval
 from dpsql.model.tree import BOOLEAN, Expression, Literal, SqlType
 
 
-def _comparison_type(types: Types) -> SqlType | None:
+def _comparison_type(types: row.Types) -> SqlType | None:
     return BOOLEAN if len(types) == 2 and common_type(types) is not None else None  # noqa: PLR2004
 
 
-def _membership_type(types: Types) -> SqlType | None:
+def _membership_type(types: row.Types) -> SqlType | None:
     return BOOLEAN if len(types) > 1 and common_type(types) is not None else None
 
 
-def _logic_type(types: Types) -> SqlType | None:
-    return BOOLEAN if types and all(t.kind in TRUTH for t in types) else None
+def _logic_type(types: row.Types) -> SqlType | None:
+    return BOOLEAN if types and all(t.kind in row.TRUTH for t in types) else None
 
 
-def _test_type(types: Types) -> SqlType | None:
+def _test_type(types: row.Types) -> SqlType | None:
     return BOOLEAN if len(types) == 1 else None
 
 
-def _like_type(types: Types) -> SqlType | None:
-    return fixed(BOOLEAN, *(TEXT,) * len(types))(types) if len(types) in (2, 3) else None
+def _like_type(types: row.Types) -> SqlType | None:
+    return row.fixed(BOOLEAN, *(row.TEXT,) * len(types))(types) if len(types) in (2, 3) else None
 
 
 def _well_escaped(args: tuple[Expression, ...]) -> bool:
@@ -56,24 +47,24 @@ def _may_be(truth: bool, arg: Facts) -> bool:  # noqa: FBT001
     return arg.domain is None or truth in arg.domain
 
 
-def _null_values(args: Args, *_: object) -> Domain:
+def _null_values(args: row.Args, *_: object) -> row.Domain:
     """Return the possible results of IS NULL by the argument's facts."""
     (arg,) = args
     possible = (arg.domain != (), arg.nullable)
     return tuple(truth for truth in (False, True) if possible[truth])
 
 
-def _and_values(args: Args, *_: object) -> Domain:
+def _and_values(args: row.Args, *_: object) -> row.Domain:
     possible = (any(_may_be(False, arg) for arg in args), all(_may_be(True, arg) for arg in args))
     return tuple(truth for truth in (False, True) if possible[truth])
 
 
-def _or_values(args: Args, *_: object) -> Domain:
+def _or_values(args: row.Args, *_: object) -> row.Domain:
     possible = (all(_may_be(False, arg) for arg in args), any(_may_be(True, arg) for arg in args))
     return tuple(truth for truth in (False, True) if possible[truth])
 
 
-def _not_values(args: Args, *_: object) -> Domain:
+def _not_values(args: row.Args, *_: object) -> row.Domain:
     return tuple(truth for truth in (False, True) if _may_be(not truth, args[0]))
 
 
@@ -82,7 +73,7 @@ def _not_after(a: Bound | None, b: Bound | None) -> bool:
     return a is None or b is None or a <= b  # type: ignore[operator]
 
 
-def _orders(args: Args) -> tuple[bool, bool, bool]:
+def _orders(args: row.Args) -> tuple[bool, bool, bool]:
     """Test whether the first of two arguments may be less than, equal to and greater than the
     other.
     """
@@ -99,15 +90,15 @@ def _before(a: Interval, b: Interval) -> bool:
     return a.lo is None or b.hi is None or (_not_after(a.lo, b.hi) and a.lo != b.hi)
 
 
-def _comparison(name: str) -> Function:
-    def image(args: Args, *_: object) -> Domain:
+def _comparison(name: str) -> row.Function:
+    def image(args: row.Args, *_: object) -> row.Domain:
         possible = {truth for truth, may in zip(TRUE_IF[name], _orders(args), strict=True) if may}
         return tuple(sorted(possible))
 
-    return Function(name, _comparison_type, operands=converted, image=image)
+    return row.Function(name, _comparison_type, operands=converted, image=image)
 
 
-def _membership_values(args: Args, *_: object) -> Domain:
+def _membership_values(args: row.Args, *_: object) -> row.Domain:
     """Return the possible results of IN: never true where no option can equal the value."""
     common = common_type(tuple(arg.type for arg in args))
     sides = (args[0].type, *(option.type for option in args[1:]))
@@ -119,17 +110,17 @@ def _membership_values(args: Args, *_: object) -> Domain:
 
 PREDICATES = (
     *map(_comparison, TRUE_IF),
-    Function("is_distinct", _comparison_type, operands=converted, nulls=never),
-    Function("is_not_distinct", _comparison_type, operands=converted, nulls=never),
-    Function("in", _membership_type, operands=converted, image=_membership_values),
-    Function("is_null", _test_type, nulls=never, image=_null_values),
-    Function("and", _logic_type, image=_and_values),
-    Function("or", _logic_type, image=_or_values),
-    Function(
+    row.Function("is_distinct", _comparison_type, operands=converted, nulls=row.never),
+    row.Function("is_not_distinct", _comparison_type, operands=converted, nulls=row.never),
+    row.Function("in", _membership_type, operands=converted, image=_membership_values),
+    row.Function("is_null", _test_type, nulls=row.never, image=_null_values),
+    row.Function("and", _logic_type, image=_and_values),
+    row.Function("or", _logic_type, image=_or_values),
+    row.Function(
         "not", lambda types: _logic_type(types) if len(types) == 1 else None, image=_not_values
     ),
-    Function("like", _like_type, accepts=_well_escaped),
-    Function("ilike", lambda types: _like_type(types) if len(types) == 2 else None),  # noqa: PLR2004
-    Function("starts_with", fixed(BOOLEAN, TEXT, TEXT), called=(2, 2)),
-    Function("contains", fixed(BOOLEAN, TEXT, TEXT), called=(2, 2)),
+    row.Function("like", _like_type, accepts=_well_escaped),
+    row.Function("ilike", lambda types: _like_type(types) if len(types) == 2 else None),  # noqa: PLR2004
+    row.Function("starts_with", row.fixed(BOOLEAN, row.TEXT, row.TEXT), called=(2, 2)),
+    row.Function("contains", row.fixed(BOOLEAN, row.TEXT, row.TEXT), called=(2, 2)),
 )

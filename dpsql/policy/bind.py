@@ -13,6 +13,7 @@ from difflib import get_close_matches
 from fractions import Fraction
 from typing import Any, NoReturn
 
+from dpsql.model import vocabulary
 from dpsql.model.dataclass import dataclass
 from dpsql.model.errors import PolicyError
 from dpsql.model.file_formats import FileFormat
@@ -21,16 +22,6 @@ from dpsql.model.local_reports import LocalColumn
 from dpsql.model.schema import Schema, SchemaColumn, SchemaTable
 from dpsql.model.table_names import parts
 from dpsql.model.tree import DOUBLE, VARCHAR, Kind, Ref, SqlType, Value
-from dpsql.model.vocabulary import (
-    ColumnPolicy,
-    Fact,
-    FactKind,
-    GroupingLimit,
-    Link,
-    Policy,
-    TablePolicy,
-    Voucher,
-)
 from dpsql.policy.column_parts import column_or_part, step
 from dpsql.policy.draft import Draft, DraftColumn, DraftTable
 from dpsql.policy.private_views import check_views, require_readable
@@ -92,7 +83,7 @@ NUMBERS = (Kind.INTEGER, Kind.DECIMAL, Kind.DOUBLE)
 ValuesOf = Callable[[str, str], Sequence[Value]]
 
 
-def bind(draft: Draft, schema: Schema, values_of: ValuesOf) -> Policy:
+def bind(draft: Draft, schema: Schema, values_of: ValuesOf) -> vocabulary.Policy:
     """Return the policy with the type of every column and the facts from constraints.
 
     `values_of(table, column)` returns the distinct values of a public column. A store that was made
@@ -106,7 +97,7 @@ def bind(draft: Draft, schema: Schema, values_of: ValuesOf) -> Policy:
     facts = frozenset(fact for table in draft.tables for fact in binder.facts(table))
     check_views(draft, tables, facts)
     version, store = _version(draft, tables, schema), schema.store
-    return Policy(
+    return vocabulary.Policy(
         path=draft.path,
         version=version,
         database=draft.database,
@@ -132,7 +123,7 @@ _SINCE = frozenset(
 """Fields that count in a version only if the policy sets them: earlier versions lack them."""
 
 
-def _version(draft: Draft, tables: tuple[TablePolicy, ...], schema: Schema) -> str:
+def _version(draft: Draft, tables: tuple[vocabulary.TablePolicy, ...], schema: Schema) -> str:
     """Return the sha256 (hex) of all that answers depend on: unit, tables and domains; not budgets
     or paths.
 
@@ -158,7 +149,7 @@ def _version(draft: Draft, tables: tuple[TablePolicy, ...], schema: Schema) -> s
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
-def vouched_for(policy: Policy) -> str:
+def vouched_for(policy: vocabulary.Policy) -> str:
     """Return the label under which facts are recorded: these files and this policy version."""
     return f"{policy.data} {policy.version}"
 
@@ -167,7 +158,7 @@ class _Binder:
     def __init__(self, draft: Draft, schema: Schema, values_of: ValuesOf) -> None:
         self.draft, self.schema, self.values_of = draft, schema, values_of
 
-    def table(self, table: DraftTable) -> TablePolicy:
+    def table(self, table: DraftTable) -> vocabulary.TablePolicy:
         schema_table = self.table_of(table)
         require_readable(self.draft, table, schema_table)
         second = self._second_keys(table, schema_table) if table.private else ()
@@ -184,7 +175,7 @@ class _Binder:
             self._identifies(table, name, schema_table, "determines_unit")
         for link in (*table.links, *table.same_unit):
             self._check_link(table, link, schema_table)
-        return TablePolicy(
+        return vocabulary.TablePolicy(
             name=table.name,
             private=table.private,
             columns=columns,
@@ -230,7 +221,7 @@ class _Binder:
                 second += columns
         return tuple(sorted(set(second)))
 
-    def facts(self, table: DraftTable) -> list[Fact]:
+    def facts(self, table: DraftTable) -> list[vocabulary.Fact]:
         """Return the facts about this table's keys and links that the engine enforces.
 
         With several links: each row has a privacy unit, and the most rows per unit.
@@ -241,27 +232,29 @@ class _Binder:
         keys = [{name.lower() for name in key} for key in schema_table.unique_keys]
         keys = [key for key in keys if floating.isdisjoint(key)]  # no DOUBLE is a key (R99)
         if table.key and {name.lower() for name in table.key} in keys:
-            facts.append(FactKind.UNIQUE_KEY)
+            facts.append(vocabulary.FactKind.UNIQUE_KEY)
             if _are_never_null(schema_table, table.key):
-                facts.append(FactKind.NOT_NULL_KEY)
+                facts.append(vocabulary.FactKind.NOT_NULL_KEY)
         carriers = table.link.columns if table.link else table.key[:1]
         whole_link = carriers and _are_never_null(schema_table, carriers)
         if not table.several and whole_link:
-            facts.append(FactKind.NOT_NULL_LINK)
+            facts.append(vocabulary.FactKind.NOT_NULL_LINK)
         if table.link is not None and (
             self.draft.is_column(table.link) or _is_foreign_key(schema_table, table.link)
         ):
-            facts.append(FactKind.LINK_RESOLVES)
+            facts.append(vocabulary.FactKind.LINK_RESOLVES)
         if table.several and all(link.table == self.draft.unit.table for link in table.several):
             whole = [link for link in table.several if _is_foreign_key(schema_table, link)]
             if any(_are_never_null(schema_table, [link.column]) for link in whole):
-                facts.append(FactKind.LINK_RESOLVES)
+                facts.append(vocabulary.FactKind.LINK_RESOLVES)
             unique = all({link.column.lower()} in keys for link in table.several)
             if unique and (table.max_rows_per_unit or 0) >= len(table.several):
-                facts.append(FactKind.MAX_ROWS)
-        return [Fact(kind, table.name, Voucher.CONSTRAINT) for kind in facts]
+                facts.append(vocabulary.FactKind.MAX_ROWS)
+        return [vocabulary.Fact(kind, table.name, vocabulary.Voucher.CONSTRAINT) for kind in facts]
 
-    def _check_link(self, table: DraftTable, link: Link, schema_table: SchemaTable) -> None:
+    def _check_link(
+        self, table: DraftTable, link: vocabulary.Link, schema_table: SchemaTable
+    ) -> None:
         """Check that a link has its key's type: comparing others converts, and may fail."""
         columns = [self._schema_column(table, n, schema_table, "link") for n in link.columns]
         for here in columns:
@@ -307,7 +300,9 @@ class _Binder:
             why = f"{why}, and {first.name}.{kind.name} has type {kind.type_name}."
             self._fail(table, (), why, "Give both one type in the database.")
 
-    def _public(self, table: DraftTable, schema_table: SchemaTable) -> tuple[ColumnPolicy, ...]:
+    def _public(
+        self, table: DraftTable, schema_table: SchemaTable
+    ) -> tuple[vocabulary.ColumnPolicy, ...]:
         declared = {c.name.lower(): c for c in table.columns}
         for column in table.columns:
             self._schema_column(table, column.name, schema_table, "columns", column.name)
@@ -320,7 +315,7 @@ class _Binder:
 
     def _column(
         self, table: DraftTable, column: DraftColumn, schema_table: SchemaTable
-    ) -> ColumnPolicy:
+    ) -> vocabulary.ColumnPolicy:
         place = ("columns", column.name)
         schema_column = self._schema_column(
             table, column.name, schema_table, *place, declared=column.type
@@ -341,7 +336,7 @@ class _Binder:
         values = None if local is not None and local.law.of_bits else values
         self._check_kind(table, column, schema_column.type)
         self._check_total(table, column, schema_column.type, bounds)
-        return ColumnPolicy(
+        return vocabulary.ColumnPolicy(
             name=schema_column.name,
             type=schema_column.type,
             bounds=bounds,
@@ -511,8 +506,8 @@ class _Binder:
 
 
 def _with_columns(
-    limits: tuple[GroupingLimit, ...], columns: tuple[ColumnPolicy, ...]
-) -> tuple[GroupingLimit, ...]:
+    limits: tuple[vocabulary.GroupingLimit, ...], columns: tuple[vocabulary.ColumnPolicy, ...]
+) -> tuple[vocabulary.GroupingLimit, ...]:
     """Set the key of each limit that names a column; other limits are by an expression."""
     keys = {c.name.lower(): Ref(place, c.type) for place, c in enumerate(columns)}
     return tuple(replace(limit, key=keys.get(limit.by.lower())) for limit in limits)
@@ -573,7 +568,7 @@ def _are_never_null(schema_table: SchemaTable, columns: Iterable[str]) -> bool:
     return {name.lower() for name in columns} <= present
 
 
-def _is_foreign_key(schema_table: SchemaTable, link: Link) -> bool:
+def _is_foreign_key(schema_table: SchemaTable, link: vocabulary.Link) -> bool:
     """Test whether the engine enforces that every value but NULL leads to a row."""
     return any(
         key.exact

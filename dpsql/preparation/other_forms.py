@@ -20,16 +20,8 @@ from dpsql.model.algebra import Item
 from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.vocabulary import Budget, Fact, FactKind, Policy, TablePolicy, Voucher
 from dpsql.model.walk import map_children
+from dpsql.preparation import explanation
 from dpsql.preparation.describe_blocks import labels
-from dpsql.preparation.explanation import (
-    Change,
-    CoarserPeriods,
-    LargerEpsilon,
-    OtherAccountant,
-    RecordedFacts,
-    UnitsCounted,
-    WithoutKey,
-)
 from dpsql.preparation.question import Question
 
 _SHORTEST = {"hour": 1, "day": 24, "week": 168, "month": 672, "quarter": 2160, "year": 8760}
@@ -53,7 +45,7 @@ class Form:
 class OtherForm:
     """A form and its change; each of its groups merges at most `merged` present ones."""
 
-    change: Change
+    change: explanation.Change
     form: Form
     merged: int = 1
 
@@ -63,7 +55,9 @@ def other_forms(form: Form, prepared: Prepared) -> Iterator[OtherForm]:
     yield from _of_payers(form)
     facts = form.policy.facts | recordable(form.policy)
     if facts != form.policy.facts:
-        yield OtherForm(RecordedFacts(), replace(form, policy=replace(form.policy, facts=facts)))
+        yield OtherForm(
+            explanation.RecordedFacts(), replace(form, policy=replace(form.policy, facts=facts))
+        )
     query = form.statement.query
     if isinstance(query, tree.Select) and len(prepared.blocks) == 1 and query.limit is None:
         for change, select, merged in _of_texts(query, prepared.blocks[0], form.policy):
@@ -75,12 +69,12 @@ def _of_payers(form: Form) -> Iterator[OtherForm]:
     budget = form.query.account.budget
     if form.query.account.epsilon < budget.max_query_epsilon:
         most = budget.max_query_epsilon
-        yield OtherForm(LargerEpsilon(most), replace(form, query=form.query.at(most)))
+        yield OtherForm(explanation.LargerEpsilon(most), replace(form, query=form.query.at(most)))
     for other in accountants.ACCOUNTANTS:
         if other.name != budget.accountant and (budget.query_delta or not other.needs_delta):
             account = replace(form.query.account, budget=_paid_by(budget, other.name))
             query = replace(form.query, account=account)
-            yield OtherForm(OtherAccountant(other.name), replace(form, query=query))
+            yield OtherForm(explanation.OtherAccountant(other.name), replace(form, query=query))
 
 
 def _paid_by(budget: Budget, accountant: str) -> Budget:
@@ -115,7 +109,7 @@ def recordable_kinds(table: TablePolicy) -> tuple[FactKind, ...]:
 # --- other texts ---
 
 
-_Text: TypeAlias = tuple[Change, tree.Select, int]
+_Text: TypeAlias = tuple[explanation.Change, tree.Select, int]
 """Change, SELECT, and number of merged groups."""
 
 
@@ -157,7 +151,7 @@ def _coarser(select: tree.Select, key: tree.Expression, item: Item) -> Iterator[
         truncated = tree.Call("date_trunc", (tree.Literal(longer, tree.VARCHAR), moment))
         name = moment.name if isinstance(moment, tree.Name) else item.field.name
         merged = ceil(_LONGEST[longer] / _SHORTEST[finest]) + 1  # the first and last lap over
-        yield CoarserPeriods(name, longer), _replaced(select, key, truncated), merged
+        yield explanation.CoarserPeriods(name, longer), _replaced(select, key, truncated), merged
 
 
 def _replaced(select: tree.Select, key: tree.Expression, other: tree.Expression) -> tree.Select:
@@ -180,7 +174,7 @@ def _without(
     items = tuple(item for item in select.items if item.expression != keys[place])
     if items:
         others = (*keys[:place], *keys[place + 1 :])
-        yield WithoutKey(name), replace(select, items=items, group_by=others), merged
+        yield explanation.WithoutKey(name), replace(select, items=items, group_by=others), merged
 
 
 def _of_units(select: tree.Select, block: PrivateBlock, policy: Policy) -> Iterator[_Text]:
@@ -194,4 +188,4 @@ def _of_units(select: tree.Select, block: PrivateBlock, policy: Policy) -> Itera
         replace(item, expression=units) if item.expression == rows else item
         for item in select.items
     )
-    yield UnitsCounted(policy.unit.table, column), replace(select, items=items), 1
+    yield explanation.UnitsCounted(policy.unit.table, column), replace(select, items=items), 1

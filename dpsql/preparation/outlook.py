@@ -24,15 +24,8 @@ from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import Refused
 from dpsql.model.notices import Scaled
 from dpsql.model.vocabulary import Norm
+from dpsql.preparation import explanation
 from dpsql.preparation.contribution_bounds import placeholder, split
-from dpsql.preparation.explanation import (
-    Change,
-    CoarserPeriods,
-    FoundBound,
-    Outlook,
-    Proposal,
-    UnitsCounted,
-)
 from dpsql.preparation.other_forms import Form, OtherForm, other_forms
 from dpsql.release.finish import expected_margins
 
@@ -89,14 +82,14 @@ class _Expected:
         return {place: most for place, _, most in _norms(self.prepared)}
 
 
-def outlook(compiled: Compile, form: Form) -> Outlook:
+def outlook(compiled: Compile, form: Form) -> explanation.Outlook:
     """Return the known errors of a question before it is asked, or before its rest is."""
     first = compiled(form)
     if not first.blocks or _is_large(first):
-        return Outlook()
+        return explanation.Outlook()
     present = _expected(compiled, form, first, partial(_of_rows, rows=_TYPICAL))
     if not any(isfinite(margin) for _, margin in present.margins):
-        return Outlook()
+        return explanation.Outlook()
     bounds = tuple(_bounds(compiled, form, first)) if present.taken else ()
     least = {bound.column: bound.margin for bound in reversed(bounds)}
     proposals = (
@@ -106,7 +99,7 @@ def outlook(compiled: Compile, form: Form) -> Outlook:
         # value.
         if proposal.present_margin is not None or proposal.margin <= least.get(proposal.column, 0.0)
     )
-    return Outlook(bounds, tuple(islice(proposals, _MOST)))
+    return explanation.Outlook(bounds, tuple(islice(proposals, _MOST)))
 
 
 def _is_large(prepared: Prepared) -> bool:
@@ -140,8 +133,8 @@ def _expected(compiled: Compile, form: Form, prepared: Prepared, sizes: Sizes) -
 # --- by what may be found ---
 
 
-def _bounds(compiled: Compile, form: Form, first: Prepared) -> Iterator[FoundBound]:
-    by_column: dict[str, list[FoundBound]] = {}
+def _bounds(compiled: Compile, form: Form, first: Prepared) -> Iterator[explanation.FoundBound]:
+    by_column: dict[str, list[explanation.FoundBound]] = {}
     for rows in ROWS:
         expected = _expected(compiled, form, first, partial(_of_rows, rows=rows))
         most: dict[str, list[float]] = {}
@@ -152,7 +145,7 @@ def _bounds(compiled: Compile, form: Form, first: Prepared) -> Iterator[FoundBou
                     most.setdefault(name, []).append(notice.most)
         for name, margin in expected.margins:
             if name in most:
-                bound = FoundBound(name, tuple(most[name]), margin)
+                bound = explanation.FoundBound(name, tuple(most[name]), margin)
                 by_column.setdefault(name, []).append(bound)
     for column in by_column.values():
         if all(isfinite(bound.margin) for bound in column):
@@ -190,27 +183,27 @@ def _steps_of(poll: Poll, rows: int) -> int:
 
 def _proposals(
     compiled: Compile, form: Form, first: Prepared, present: _Expected
-) -> list[Proposal]:
-    best = list[tuple[float, Proposal]]()
+) -> list[explanation.Proposal]:
+    best = list[tuple[float, explanation.Proposal]]()
     for _, forms in groupby(other_forms(form, first), key=_kind):
         tried = (_tried(compiled, other, present) for other in forms)
         less = [each for each in tried if each is not None and each[0] <= _LESS]
         # Of periods the finest that helps; of other kinds the best.
-        coarser = isinstance(less[0][1].change, CoarserPeriods) if less else False
+        coarser = isinstance(less[0][1].change, explanation.CoarserPeriods) if less else False
         best += less[:1] if coarser else sorted(less, key=itemgetter(0))[:1]
     # A form that counts something else comes last.
-    best.sort(key=lambda each: (isinstance(each[1].change, UnitsCounted), each[0]))
+    best.sort(key=lambda each: (isinstance(each[1].change, explanation.UnitsCounted), each[0]))
     return [proposal for _, proposal in best]
 
 
-def _kind(other: OtherForm) -> tuple[type[Change], str]:
+def _kind(other: OtherForm) -> tuple[type[explanation.Change], str]:
     change = other.change
-    return type(change), change.key if isinstance(change, CoarserPeriods) else ""
+    return type(change), change.key if isinstance(change, explanation.CoarserPeriods) else ""
 
 
 def _tried(
     compiled: Compile, other: OtherForm, present: _Expected
-) -> tuple[float, Proposal] | None:
+) -> tuple[float, explanation.Proposal] | None:
     """Return a form and its error relative to the present one, corrected for fewer, larger groups;
     None if it is refused or not comparable.
     """
@@ -232,7 +225,7 @@ def _tried(
     both = present.groups, expected.groups
     now_groups, groups = both if all(both) else (None, None)
     fewer = (now_groups or 1) / (groups or 1)
-    return ratio / fewer, Proposal(
+    return ratio / fewer, explanation.Proposal(
         change=other.change,
         column=name,
         margin=margin,

@@ -14,18 +14,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from dpsql.compiler.aggregates.recipe import unlimited
-from dpsql.compiler.plan.measurement_kinds import (
-    BlockAverage,
-    ClippedSum,
-    DistinctCount,
-    DistinctSum,
-    Measurement,
-    RowCount,
-    RowTest,
-    ScaledTotal,
-    StableMean,
-    UnitCount,
-)
+from dpsql.compiler.plan import measurement_kinds as kinds
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.compiler.plan.private_plan import BlockPlan, BlockSql, Release
 from dpsql.compiler.plan.published_keys import ListedKeys
@@ -134,12 +123,18 @@ def _refusal(construct: str, span: Span = NOWHERE, **facts: str) -> Refused:
     return Refused(Reason.UNSUPPORTED_PRIVATE_OPERATOR, span, construct=construct, **facts)
 
 
-def _is_total(query: Measurement) -> bool:
+def _is_total(query: kinds.Measurement) -> bool:
     """Test whether it is a total that each unit moves by at most its clipping bound."""
     match query:
-        case RowCount() | UnitCount() | ClippedSum() | DistinctCount() | DistinctSum():
+        case (
+            kinds.RowCount()
+            | kinds.UnitCount()
+            | kinds.ClippedSum()
+            | kinds.DistinctCount()
+            | kinds.DistinctSum()
+        ):
             return True
-        case ScaledTotal() | BlockAverage() | RowTest() | StableMean():
+        case kinds.ScaledTotal() | kinds.BlockAverage() | kinds.RowTest() | kinds.StableMean():
             return False
         case _:
             assert_never(query)

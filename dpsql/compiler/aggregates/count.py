@@ -13,55 +13,46 @@ BOOL_AND true. They are counted as COUNT counts (R31).
 
 from __future__ import annotations
 
+from dpsql.compiler.aggregates import recipe
 from dpsql.compiler.aggregates.distinct import distinct_values
-from dpsql.compiler.aggregates.recipe import (
-    BoundedCall,
-    Parts,
-    Recipe,
-    conjunction,
-    count_clip,
-    counted,
-    not_below_zero,
-    rows_of_unit,
-)
 from dpsql.compiler.plan.measurement_kinds import RowCount, UnitCount
 from dpsql.model.tree import Expression, Ref
 
 
-def _parts(bounded: BoundedCall) -> Parts:
+def _parts(bounded: recipe.BoundedCall) -> recipe.Parts:
     if not bounded.call.distinct:
-        return (RowCount(counted(bounded), count_clip(bounded)),)
+        return (RowCount(recipe.counted(bounded), recipe.count_clip(bounded)),)
     if bounded.call.clip is not None:
-        count_clip(bounded)
+        recipe.count_clip(bounded)
     if bounded.is_unit:
-        return (UnitCount(counted(bounded)),)
+        return (UnitCount(recipe.counted(bounded)),)
     return (distinct_values(bounded),)
 
 
-def _combine(bounded: BoundedCall, parts: tuple[Ref, ...]) -> Expression:
-    return not_below_zero(bounded, parts[0], _parts(bounded)[0])
+def _combine(bounded: recipe.BoundedCall, parts: tuple[Ref, ...]) -> Expression:
+    return recipe.not_below_zero(bounded, parts[0], _parts(bounded)[0])
 
 
-COUNT = Recipe(_parts, _combine)
+COUNT = recipe.Recipe(_parts, _combine)
 
 
-def _any(bounded: BoundedCall) -> Parts:
-    condition = conjunction(bounded.call.filter, bounded.expression)
-    return (RowCount(condition, rows_of_unit(bounded)),)
+def _any(bounded: recipe.BoundedCall) -> recipe.Parts:
+    condition = recipe.conjunction(bounded.call.filter, bounded.expression)
+    return (RowCount(condition, recipe.rows_of_unit(bounded)),)
 
 
-def _some(_bounded: BoundedCall, parts: tuple[Ref, ...]) -> Expression:
+def _some(_bounded: recipe.BoundedCall, parts: tuple[Ref, ...]) -> Expression:
     return parts[0].ge(1)
 
 
-def _but(bounded: BoundedCall) -> Parts:
-    condition = conjunction(bounded.call.filter, ~bounded.expression)
-    return (RowCount(condition, rows_of_unit(bounded)),)
+def _but(bounded: recipe.BoundedCall) -> recipe.Parts:
+    condition = recipe.conjunction(bounded.call.filter, ~bounded.expression)
+    return (RowCount(condition, recipe.rows_of_unit(bounded)),)
 
 
-def _none(_bounded: BoundedCall, parts: tuple[Ref, ...]) -> Expression:
+def _none(_bounded: recipe.BoundedCall, parts: tuple[Ref, ...]) -> Expression:
     return parts[0].lt(1)
 
 
-BOOL_OR = Recipe(_any, _some)
-BOOL_AND = Recipe(_but, _none)
+BOOL_OR = recipe.Recipe(_any, _some)
+BOOL_AND = recipe.Recipe(_but, _none)

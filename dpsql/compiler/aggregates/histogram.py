@@ -10,14 +10,7 @@ from __future__ import annotations
 
 import re
 
-from dpsql.compiler.aggregates.recipe import (
-    BoundedCall,
-    Parts,
-    Recipe,
-    conjunction,
-    no_distinct,
-    rows_of_unit,
-)
+from dpsql.compiler.aggregates import recipe
 from dpsql.compiler.plan.measurement_kinds import RowCount
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import (
@@ -37,7 +30,7 @@ MOST_VALUES = 100
 _PLAIN = re.compile(r"[\w.:/+-]+(?: [\w.:/+-]+)*")
 
 
-def _values(bounded: BoundedCall) -> tuple[Value, ...]:
+def _values(bounded: recipe.BoundedCall) -> tuple[Value, ...]:
     facts, exact = bounded.argument, (Kind.INTEGER, Kind.VARCHAR, Kind.BOOLEAN, Kind.DATE)
     listed = None if facts is None or facts.type.kind not in exact else facts.domain
     if not listed or len(listed) > MOST_VALUES:
@@ -50,20 +43,22 @@ def _values(bounded: BoundedCall) -> tuple[Value, ...]:
     return listed
 
 
-def _parts(bounded: BoundedCall) -> Parts:
-    no_distinct(bounded)
+def _parts(bounded: recipe.BoundedCall) -> recipe.Parts:
+    recipe.no_distinct(bounded)
     facts = bounded.argument
     assert facts is not None
     return tuple(
         RowCount(
-            conjunction(bounded.call.filter, bounded.expression.eq(Literal(value, facts.type))),
-            rows_of_unit(bounded),
+            recipe.conjunction(
+                bounded.call.filter, bounded.expression.eq(Literal(value, facts.type))
+            ),
+            recipe.rows_of_unit(bounded),
         )
         for value in _values(bounded)
     )
 
 
-def _combine(bounded: BoundedCall, parts: tuple[Ref, ...]) -> Expression:
+def _combine(bounded: recipe.BoundedCall, parts: tuple[Ref, ...]) -> Expression:
     entries = map(_entry, _values(bounded), parts)
     inside = scalar("concat_ws", ", ", *entries, kind=VARCHAR)
     return scalar("concat", "{", inside, "}", kind=VARCHAR)
@@ -77,4 +72,4 @@ def _entry(value: Value, count: Ref) -> Expression:
     return when(count.gt(0), shown, None, kind=VARCHAR)
 
 
-HISTOGRAM = Recipe(_parts, _combine)
+HISTOGRAM = recipe.Recipe(_parts, _combine)

@@ -21,20 +21,9 @@ from collections.abc import Callable
 from fractions import Fraction
 from math import sqrt
 
+from dpsql.compiler.aggregates import recipe
 from dpsql.compiler.aggregates.distinct import over_values
 from dpsql.compiler.aggregates.formulas import at_least_one, clamped, or_null
-from dpsql.compiler.aggregates.recipe import (
-    BoundedCall,
-    Parts,
-    Recipe,
-    RowBounds,
-    clip_between,
-    counted,
-    no_bounds_of_totals,
-    no_distinct,
-    row_bounds,
-    rows_of_unit,
-)
 from dpsql.compiler.plan.measurement_kinds import ClippedSum, Measurement, RowCount
 from dpsql.model.dataclass import dataclass
 from dpsql.model.tree import DOUBLE, Expression, Ref, scalar, when
@@ -74,9 +63,9 @@ class Range:
         return float(self.upper - self.lower) / 6
 
 
-def range_of(bounded: BoundedCall, place: int = 0) -> Range:
+def range_of(bounded: recipe.BoundedCall, place: int = 0) -> Range:
     """Return the bounds of an argument, and its centre on the grid."""
-    bounds = row_bounds(bounded, place)
+    bounds = recipe.row_bounds(bounded, place)
     step = bounds.lattice.step
     searched = bounded.centres.get(place) is not None
     return Range(
@@ -84,27 +73,27 @@ def range_of(bounded: BoundedCall, place: int = 0) -> Range:
     )
 
 
-def _centre(bounded: BoundedCall, place: int, bounds: RowBounds) -> int:
+def _centre(bounded: recipe.BoundedCall, place: int, bounds: recipe.RowBounds) -> int:
     """Return the number that is subtracted from every row: a found centre, or the middle."""
     return bounded.centres.get(place, (bounds.lower + bounds.upper) // 2)
 
 
-def count_of_rows(bounded: BoundedCall) -> RowCount:
+def count_of_rows(bounded: recipe.BoundedCall) -> RowCount:
     """Return the count of rows without NULL arguments, the same measurement as COUNT(x)."""
-    return RowCount(counted(bounded), rows_of_unit(bounded))
+    return RowCount(recipe.counted(bounded), recipe.rows_of_unit(bounded))
 
 
-def centred_sum(bounded: BoundedCall, place: int = 0) -> ClippedSum:
+def centred_sum(bounded: recipe.BoundedCall, place: int = 0) -> ClippedSum:
     """Return Σz of one argument, over the rows without NULL arguments."""
-    bounds = row_bounds(bounded, place)
+    bounds = recipe.row_bounds(bounded, place)
     return _clipped(bounded, bounded.call.args[place], bounds, _centre(bounded, place, bounds))
 
 
-def product_sum(bounded: BoundedCall, first: int, second: int) -> ClippedSum:
+def product_sum(bounded: recipe.BoundedCall, first: int, second: int) -> ClippedSum:
     """Return Σz·w of two arguments; for one argument Σ(z² - `half_square`)."""
     a, b = range_of(bounded, first), range_of(bounded, second)
     most = a.reach * b.reach
-    bounds = clip_between(bounded, DOUBLE, Fraction(0) if first == second else -most, most)
+    bounds = recipe.clip_between(bounded, DOUBLE, Fraction(0) if first == second else -most, most)
     # Without a limit of rows, the number of subtractions is unknown.
     centre = 0 if bounded.searched else (bounds.lower + bounds.upper) // 2
     return _clipped(
@@ -113,13 +102,13 @@ def product_sum(bounded: BoundedCall, first: int, second: int) -> ClippedSum:
 
 
 def _clipped(
-    bounded: BoundedCall, argument: Expression, bounds: RowBounds, centre: int
+    bounded: recipe.BoundedCall, argument: Expression, bounds: recipe.RowBounds, centre: int
 ) -> ClippedSum:
     """Build the sum of an expression less the centre, over the rows without NULL arguments."""
-    rows = rows_of_unit(bounded)
+    rows = recipe.rows_of_unit(bounded)
     return ClippedSum(
         argument=argument,
-        condition=bounded.call.filter if len(bounded.arguments) == 1 else counted(bounded),
+        condition=bounded.call.filter if len(bounded.arguments) == 1 else recipe.counted(bounded),
         lattice=bounds.lattice,
         lower=bounds.lower,
         upper=bounds.upper,
@@ -129,7 +118,7 @@ def _clipped(
     )
 
 
-def half_square(bounded: BoundedCall, place: int = 0) -> Fraction:
+def half_square(bounded: recipe.BoundedCall, place: int = 0) -> Fraction:
     """Return the constant that `product_sum` subtracts from every square: the middle of its
     range.
     """
@@ -137,22 +126,22 @@ def half_square(bounded: BoundedCall, place: int = 0) -> Fraction:
     return part.centre * part.lattice.step
 
 
-def typical_square(bounded: BoundedCall, place: int = 0) -> float:
+def typical_square(bounded: recipe.BoundedCall, place: int = 0) -> float:
     """Return the addition of a typical row to the sum of squares."""
     bounds = range_of(bounded, place)
     return bounds.deviation**2 + bounds.offset**2 - float(half_square(bounded, place))
 
 
-def _deviation(bounded: BoundedCall, place: int, bounds: Range) -> Expression:
+def _deviation(bounded: recipe.BoundedCall, place: int, bounds: Range) -> Expression:
     return bounded.call.args[place].to(DOUBLE) - float(bounds.centre)
 
 
-def _average_parts(bounded: BoundedCall) -> Parts:
-    no_bounds_of_totals(bounded)
+def _average_parts(bounded: recipe.BoundedCall) -> recipe.Parts:
+    recipe.no_bounds_of_totals(bounded)
     return over_values(bounded, (count_of_rows(bounded), centred_sum(bounded)))
 
 
-def _average(bounded: BoundedCall, parts: tuple[Ref, ...]) -> Expression:
+def _average(bounded: recipe.BoundedCall, parts: tuple[Ref, ...]) -> Expression:
     count, centred = parts
     bounds = range_of(bounded)
     ends = (float(end - bounds.centre) for end in (bounds.lower, bounds.upper))
@@ -165,14 +154,14 @@ def mean(bounds: Range, count: Expression, centred: Expression) -> Expression:
     return clamped(value, bounds.lower, bounds.upper)
 
 
-def _average_typical(bounded: BoundedCall) -> tuple[float, ...]:
+def _average_typical(bounded: recipe.BoundedCall) -> tuple[float, ...]:
     return (1.0, range_of(bounded).offset)
 
 
-AVERAGE = Recipe(_average_parts, _average, _average_typical, moments=True, deviations=1)
+AVERAGE = recipe.Recipe(_average_parts, _average, _average_typical, moments=True, deviations=1)
 
 
-def _variance_parts(bounded: BoundedCall) -> Parts:
+def _variance_parts(bounded: recipe.BoundedCall) -> recipe.Parts:
     sums = count_of_rows(bounded), centred_sum(bounded), product_sum(bounded, 0, 0)
     return over_values(bounded, sums)
 
@@ -186,12 +175,12 @@ def variance(
     return clamped(squares / n + half - offset * offset, 0.0, bounds.reach**2)
 
 
-def _variance_typical(bounded: BoundedCall) -> tuple[float, ...]:
+def _variance_typical(bounded: recipe.BoundedCall) -> tuple[float, ...]:
     return (1.0, range_of(bounded).offset, typical_square(bounded))
 
 
-def _variance(*, sample: bool, deviation: bool) -> Recipe:
-    def combine(bounded: BoundedCall, parts: tuple[Ref, ...]) -> Expression:
+def _variance(*, sample: bool, deviation: bool) -> recipe.Recipe:
+    def combine(bounded: recipe.BoundedCall, parts: tuple[Ref, ...]) -> Expression:
         count, centred, squares = parts
         half = float(half_square(bounded))
         value = variance(range_of(bounded), half, count, centred, squares)
@@ -202,7 +191,7 @@ def _variance(*, sample: bool, deviation: bool) -> Recipe:
 
     names = ("n", "y", "yy")
     typical = _variance_typical
-    return Recipe(_variance_parts, combine, typical, moments=True, deviations=1, names=names)
+    return recipe.Recipe(_variance_parts, combine, typical, moments=True, deviations=1, names=names)
 
 
 VAR_POP, VAR_SAMP = (
@@ -215,7 +204,7 @@ STDDEV_POP, STDDEV_SAMP = (
 )
 
 
-_SUMS: dict[str, Callable[[BoundedCall], Measurement]] = {
+_SUMS: dict[str, Callable[[recipe.BoundedCall], Measurement]] = {
     "n": count_of_rows,
     "y": lambda bounded: centred_sum(bounded, 0),
     "x": lambda bounded: centred_sum(bounded, 1),
@@ -231,7 +220,7 @@ _CORRELATION = 0.5
 class _Moments:
     """The noisy moments of a call by name, with its bounded call."""
 
-    bounded: BoundedCall
+    bounded: recipe.BoundedCall
     sums: dict[str, Ref]
 
     @property
@@ -274,25 +263,25 @@ def _clamped_or_null(value: Expression, lower: float) -> Expression:
     return when(value.is_null(), None, clamped(value, lower, 1.0))
 
 
-def _regression(names: str, formula: Callable[[_Moments], Expression]) -> Recipe:
+def _regression(names: str, formula: Callable[[_Moments], Expression]) -> recipe.Recipe:
     """Build the recipe of a formula over the named moments."""
     listed = names.split()
 
-    def parts(bounded: BoundedCall) -> Parts:
-        no_distinct(bounded)
+    def parts(bounded: recipe.BoundedCall) -> recipe.Parts:
+        recipe.no_distinct(bounded)
         return tuple(_SUMS[name](bounded) for name in listed)
 
-    def combine(bounded: BoundedCall, columns: tuple[Ref, ...]) -> Expression:
+    def combine(bounded: recipe.BoundedCall, columns: tuple[Ref, ...]) -> Expression:
         return formula(_Moments(bounded, dict(zip(listed, columns, strict=True))))
 
-    def typical(bounded: BoundedCall) -> tuple[float, ...]:
+    def typical(bounded: recipe.BoundedCall) -> tuple[float, ...]:
         typical_sums = _regression_typical(bounded)
         return tuple(typical_sums[name] for name in listed)
 
-    return Recipe(parts, combine, typical, deviations=2, names=tuple(listed))
+    return recipe.Recipe(parts, combine, typical, deviations=2, names=tuple(listed))
 
 
-def _regression_typical(bounded: BoundedCall) -> dict[str, float]:
+def _regression_typical(bounded: recipe.BoundedCall) -> dict[str, float]:
     y, x = range_of(bounded, 0), range_of(bounded, 1)
     return {
         "n": 1.0,
@@ -304,7 +293,7 @@ def _regression_typical(bounded: BoundedCall) -> dict[str, float]:
     }
 
 
-REGRESSION: dict[str, Recipe] = {
+REGRESSION: dict[str, recipe.Recipe] = {
     "covar_pop": _regression("n y x yx", _Moments.covariance),
     "covar_samp": _regression("n y x yx", lambda m: m.sample(m.covariance())),
     "corr": _regression("n y x yx yy xx", _Moments.correlation),

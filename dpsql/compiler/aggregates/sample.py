@@ -21,16 +21,8 @@ from decimal import Decimal
 from fractions import Fraction
 from math import ceil, sqrt
 
+from dpsql.compiler.aggregates import recipe
 from dpsql.compiler.aggregates.formulas import clamped
-from dpsql.compiler.aggregates.recipe import (
-    BoundedCall,
-    Parts,
-    Recipe,
-    RowBounds,
-    clip_between,
-    conjunction,
-    no_distinct,
-)
 from dpsql.compiler.plan.measurement_kinds import BlockAverage
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import DOUBLE, AggregateCall, Expression, Literal, Ref, WindowCall
@@ -81,7 +73,7 @@ def _number(arg: Expression) -> Fraction | None:
     return Fraction(value) if Decimal(value).is_finite() else None
 
 
-def _blocks(bounded: BoundedCall) -> int:
+def _blocks(bounded: recipe.BoundedCall) -> int:
     written = bounded.call.args[3:]
     if not written:
         return blocks_at(bounded.options.noise)
@@ -90,18 +82,18 @@ def _blocks(bounded: BoundedCall) -> int:
     return written[0].value
 
 
-def _bounds(bounded: BoundedCall) -> RowBounds:
+def _bounds(bounded: recipe.BoundedCall) -> recipe.RowBounds:
     lower, upper = (_number(arg) for arg in bounded.call.args[1:3])
     assert lower is not None
     assert upper is not None
-    bounds = clip_between(bounded, DOUBLE, lower, upper)
+    bounds = recipe.clip_between(bounded, DOUBLE, lower, upper)
     if bounds.lower >= bounds.upper:
         raise Refused(Reason.UNBOUNDED_INPUT, bounded.call.span, fix="Widen the bounds.")
     return bounds
 
 
-def _parts(bounded: BoundedCall) -> Parts:
-    no_distinct(bounded)
+def _parts(bounded: recipe.BoundedCall) -> recipe.Parts:
+    recipe.no_distinct(bounded)
     bounds = _bounds(bounded)
     return (
         BlockAverage(
@@ -120,11 +112,11 @@ def _filtered(expression: Expression, condition: Expression | None) -> Expressio
         return expression
     if not isinstance(expression, AggregateCall):
         return map_children(expression, lambda child: _filtered(child, condition))
-    both_conditions = conjunction(expression.filter, condition)
+    both_conditions = recipe.conjunction(expression.filter, condition)
     return replace(expression, filter=both_conditions)
 
 
-def _combine(bounded: BoundedCall, parts: tuple[Ref, ...]) -> Expression:
+def _combine(bounded: recipe.BoundedCall, parts: tuple[Ref, ...]) -> Expression:
     (total,) = parts
     bounds = _bounds(bounded)
     step = bounds.lattice.step
@@ -155,4 +147,4 @@ def _only_aggregates(expression: Expression) -> None:
                 _only_aggregates(child)
 
 
-SAMPLED = Recipe(_parts, _combine)
+SAMPLED = recipe.Recipe(_parts, _combine)

@@ -17,19 +17,7 @@ from dataclasses import replace
 from typing import TypeGuard, assert_never
 
 from dpsql.compiler.calibrate.measurements import Measurements, PartColumn
-from dpsql.compiler.plan.measurement_kinds import (
-    AdditiveTotal,
-    BlockAverage,
-    ClippedSum,
-    DistinctCount,
-    DistinctSum,
-    Measurement,
-    RowCount,
-    RowTest,
-    ScaledTotal,
-    StableMean,
-    UnitCount,
-)
+from dpsql.compiler.plan import measurement_kinds as kinds
 from dpsql.compiler.resolve.typing import type_of
 from dpsql.model.comparisons import against_constant
 from dpsql.model.tree import Expression, Kind, Value
@@ -60,7 +48,7 @@ def pooled(measurements: Measurements, rows: int) -> Measurements:
     return replace(measurements, paid=tuple(map(tuple, groups.values())))
 
 
-def _sides(part: Measurement, rows: int) -> dict[Hashable, Value]:
+def _sides(part: kinds.Measurement, rows: int) -> dict[Hashable, Value]:
     """Return, for each equality in the condition, the measurement without it, and its constant."""
     if part.condition is None or not divisible(part, rows):
         return {}
@@ -75,7 +63,7 @@ def _sides(part: Measurement, rows: int) -> dict[Hashable, Value]:
     return constants
 
 
-def divisible(part: Measurement, rows: int) -> TypeGuard[AdditiveTotal]:
+def divisible(part: kinds.Measurement, rows: int) -> TypeGuard[kinds.AdditiveTotal]:
     """Test whether measurements of disjoint rows like this one are together bounded as one of all
     rows.
 
@@ -83,18 +71,18 @@ def divisible(part: Measurement, rows: int) -> TypeGuard[AdditiveTotal]:
     an analyst's own bounds may do. Then several clipped totals could exceed the single bound.
     """
     match part:
-        case RowCount():
+        case kinds.RowCount():
             row = 1
-        case ClippedSum():
+        case kinds.ClippedSum():
             row = max(abs(part.lower - part.centre), abs(part.upper - part.centre))
         case (
-            UnitCount()
-            | ScaledTotal()
-            | DistinctCount()
-            | DistinctSum()
-            | BlockAverage()
-            | RowTest()
-            | StableMean()
+            kinds.UnitCount()
+            | kinds.ScaledTotal()
+            | kinds.DistinctCount()
+            | kinds.DistinctSum()
+            | kinds.BlockAverage()
+            | kinds.RowTest()
+            | kinds.StableMean()
         ):
             return False
         case _:

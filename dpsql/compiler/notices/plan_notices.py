@@ -23,26 +23,9 @@ from dpsql.compiler.calibrate.declared_limits import is_of_rows
 from dpsql.compiler.calibrate.recipes import bounded_call, recipe_of
 from dpsql.compiler.infer.column_facts import Columns, Evaluate, FactSource, PublicData
 from dpsql.compiler.notices.fed_columns import FedColumns, split_by_side
+from dpsql.compiler.plan import measurement_kinds as kinds
+from dpsql.compiler.plan import private_plan
 from dpsql.compiler.plan.lattices import ChoiceQuery, ContributedRows
-from dpsql.compiler.plan.measurement_kinds import (
-    BlockAverage,
-    DistinctCount,
-    DistinctSum,
-    Measurement,
-    ScaledTotal,
-    ValueTotal,
-    Vote,
-    adds_rows,
-)
-from dpsql.compiler.plan.private_plan import (
-    BlockPlan,
-    Bounded,
-    BoundedBlock,
-    ContributionBound,
-    PrivateBlock,
-    PrivatePlan,
-    least,
-)
 from dpsql.compiler.plan.published_keys import units_needed
 from dpsql.mechanisms import margin, standard_deviation
 from dpsql.mechanisms.norm_bounds import visible_from
@@ -87,8 +70,8 @@ from dpsql.model.walk import map_inputs, relations
 
 
 def notices(
-    bounded: Bounded,
-    plan: PrivatePlan,
+    bounded: private_plan.Bounded,
+    plan: private_plan.PrivatePlan,
     policy: Policy,
     public: PublicData,
     evaluate: Evaluate,
@@ -128,7 +111,7 @@ def notices(
     return (*marked_cuts, *others, *counted_keys(plan), *drowned)
 
 
-def _numbers(bounded: Bounded, fed: FedColumns) -> tuple[int, ...]:
+def _numbers(bounded: private_plan.Bounded, fed: FedColumns) -> tuple[int, ...]:
     """Return the columns with measured numbers; all columns if only keys are released."""
     measured = (
         fed.measures(number, len(block.block.keys), place)
@@ -167,15 +150,15 @@ def _unlimited(relation: Relation) -> Relation:
 @dataclass(frozen=True, slots=True)
 class _Block:
     number: int
-    bounded: BoundedBlock
-    plan: BlockPlan
+    bounded: private_plan.BoundedBlock
+    plan: private_plan.BlockPlan
     units: str
     plain: FactSource
     fed: FedColumns
     options: MeasurementOptions
 
     @property
-    def block(self) -> PrivateBlock:
+    def block(self) -> private_plan.PrivateBlock:
         return self.bounded.block
 
     def notices(self) -> Iterator[Cut]:
@@ -204,7 +187,7 @@ class _Block:
 
     def _scaled(
         self,
-        bound: ContributionBound,
+        bound: private_plan.ContributionBound,
         measure: int,
         columns: tuple[int, ...],
         alike: frozenset[int],
@@ -226,7 +209,7 @@ class _Block:
                     guess=norm.bias is not None and norm.bias.guess,
                 )
 
-    def _side(self, bound: ContributionBound, measure: int) -> CutSide:
+    def _side(self, bound: private_plan.ContributionBound, measure: int) -> CutSide:
         """Return the side of the truth for a measure from which something is missing."""
         signs = {(False, True): CutSide.ABOVE, (True, False): CutSide.BELOW}
         side = signs.get((bound.negative, bound.positive), CutSide.EITHER)
@@ -272,9 +255,9 @@ class _Block:
         call, side = self.block.measures[place].call, self._missing_side(place)
         recipe = recipe_of(call)
         bounded = bounded_call(self.bounded, place, contributions_of(self.bounded), self.options)
-        parts = [part for part in recipe.parts(bounded) if not isinstance(part, BlockAverage)]
+        parts = [part for part in recipe.parts(bounded) if not isinstance(part, kinds.BlockAverage)]
         choices = () if recipe.choices is None else recipe.choices(bounded)
-        additive = list(filter(adds_rows, parts))
+        additive = list(filter(kinds.adds_rows, parts))
         grouped, rows, in_all = bool(self.block.keys), None, self._rows_in_all(additive)
         samples = (choice.histogram for choice in choices)
         hashed = [h.rows for h in samples if h.contributed is ContributedRows.HASHED]
@@ -286,7 +269,7 @@ class _Block:
             if not bounded.searched and _is_cut(bounded, values_of_unit):
                 yield FewValues(columns, self.units, grouped, values_of_unit.total_upper, side)
         values: tuple[Ends, ...] = ()
-        if not bounded.wide and (choices or any(isinstance(p, ValueTotal) for p in parts)):
+        if not bounded.wide and (choices or any(isinstance(p, kinds.ValueTotal) for p in parts)):
             values = tuple(_clipped(bounded, proved))
         if in_all not in {0, rows}:
             yield Clipped(columns, self.units, grouped=False, rows=in_all, side=side)
@@ -306,12 +289,12 @@ class _Block:
             if _beyond(proved.facts(call.args[0]).domain, listed):
                 yield Listed(columns, None, len(listed))
 
-    def _rows_in_all(self, parts: Sequence[Measurement]) -> int:
+    def _rows_in_all(self, parts: Sequence[kinds.Measurement]) -> int:
         """Return the declared limit on a unit's rows over all groups, if a total of one of these
         parts is scaled to it; else 0.
         """
         most = self.block.declared.rows_per_unit or 0
-        scaled = (q for q in self.plan.queries if isinstance(q, ScaledTotal))
+        scaled = (q for q in self.plan.queries if isinstance(q, kinds.ScaledTotal))
         return most if any(q.total in parts and is_of_rows(q, most) for q in scaled) else 0
 
     def _agreeing(self, columns: tuple[int, ...], proved: Columns) -> Iterator[Assumed]:
@@ -345,7 +328,7 @@ def _has_no_negative(interval: Interval) -> bool:
 
 
 def _counts_listed(
-    bounded: BoundedCall, parts: Sequence[Measurement], choices: Sequence[ChoiceQuery]
+    bounded: BoundedCall, parts: Sequence[kinds.Measurement], choices: Sequence[ChoiceQuery]
 ) -> bool:
     """Test whether only listed values of the argument count; numbers beyond a grid are clipped."""
     if bounded.call.distinct:
@@ -355,9 +338,11 @@ def _counts_listed(
     return bounded.call.function == "histogram" or (bool(choices) and not clipped)
 
 
-def _sets(parts: Sequence[Measurement]) -> tuple[DistinctCount, ...]:
+def _sets(parts: Sequence[kinds.Measurement]) -> tuple[kinds.DistinctCount, ...]:
     """Return the sets of values that are counted or summed, each once."""
-    sets = (part.values for part in parts if isinstance(part, DistinctCount | DistinctSum))
+    sets = (
+        part.values for part in parts if isinstance(part, kinds.DistinctCount | kinds.DistinctSum)
+    )
     return tuple(dict.fromkeys(sets))
 
 
@@ -366,7 +351,7 @@ def _beyond(proved: tuple[Value, ...] | None, values: Sequence[Value]) -> bool:
     return proved is None or not set(proved) <= set(values)
 
 
-def _is_cut(bounded: BoundedCall, part: DistinctCount) -> bool:
+def _is_cut(bounded: BoundedCall, part: kinds.DistinctCount) -> bool:
     """Test whether a unit may have more distinct values than are counted."""
     domain = bounded.argument.domain if bounded.argument is not None else None
     possible = [1] * bounded.one_value + [bounded.rows] * bounded.rows_proved
@@ -374,7 +359,7 @@ def _is_cut(bounded: BoundedCall, part: DistinctCount) -> bool:
     return not any(most is not None and most <= part.total_upper for most in possible)
 
 
-def _total(parts: Sequence[Measurement]) -> Ends | None:
+def _total(parts: Sequence[kinds.Measurement]) -> Ends | None:
     """Return the clipping bounds of a unit's total in a sum of one part, in its own units."""
     if len(parts) != 1:
         return None
@@ -417,7 +402,7 @@ def _number(value: Fraction) -> Value:
 
 
 def useless(
-    plan: PrivatePlan, origin: FactSource, policy: Policy
+    plan: private_plan.PrivatePlan, origin: FactSource, policy: Policy
 ) -> Iterator[Drowned | NeverShown]:
     """Yield the reason why no part of the answer can be useful; nothing if some part may be."""
     reasons = [_reason(block, origin, policy) for block in plan.blocks]
@@ -425,7 +410,9 @@ def useless(
         yield from (reason for reason in reasons[:1] if reason is not None)
 
 
-def _reason(plan: BlockPlan, origin: FactSource, policy: Policy) -> Drowned | NeverShown | None:
+def _reason(
+    plan: private_plan.BlockPlan, origin: FactSource, policy: Policy
+) -> Drowned | NeverShown | None:
     most, units = _most_units(plan.block, origin, policy), policy.unit.table
     if most is None:
         return None
@@ -438,16 +425,16 @@ def _reason(plan: BlockPlan, origin: FactSource, policy: Policy) -> Drowned | Ne
     return None
 
 
-def too_few(plan: PrivatePlan, origin: FactSource, policy: Policy) -> Iterator[TooFew]:
+def too_few(plan: private_plan.PrivatePlan, origin: FactSource, policy: Policy) -> Iterator[TooFew]:
     """Yield the reasons why polls cannot find bounds; nothing for polls that may."""
     for block in plan.blocks:
         most = _most_units(block.block, origin, policy)
         needed = visible_from(block.releases[0].noise)
-        if isinstance(block.block.vote, Vote) and most is not None and most < needed:
+        if isinstance(block.block.vote, kinds.Vote) and most is not None and most < needed:
             yield TooFew(policy.unit.table, needed, most)
 
 
-def _noise_in_units(plan: BlockPlan) -> Iterator[float]:
+def _noise_in_units(plan: private_plan.BlockPlan) -> Iterator[float]:
     """Yield how many units change each number by as much as its 95 % half-width."""
     for release in plan.releases:
         query = release.query
@@ -459,7 +446,7 @@ def _noise_in_units(plan: BlockPlan) -> Iterator[float]:
         yield tree.error * margin(tree.noise) / standard_deviation(tree.noise) / tree.histogram.rows
 
 
-def _most_units(block: PrivateBlock, origin: FactSource, policy: Policy) -> int | None:
+def _most_units(block: private_plan.PrivateBlock, origin: FactSource, policy: Policy) -> int | None:
     """Return the most units that the text leaves; None for any number.
 
     It is the number of values of a unit's key in every row, or the expected number of rows.
@@ -475,7 +462,7 @@ def _most_units(block: PrivateBlock, origin: FactSource, policy: Policy) -> int 
         expected += [part.table for part in parts if isinstance(part, Scan)]
     tables = [table for table in map(policy.table, expected) if table and table.private]
     sizes = [None if domain is None else len(domain) for domain in domains]
-    return least(*sizes, *(table.expected_rows for table in tables))
+    return private_plan.least(*sizes, *(table.expected_rows for table in tables))
 
 
 def _key(part: Relation, policy: Policy) -> tuple[Field, ...]:
@@ -486,12 +473,12 @@ def _key(part: Relation, policy: Policy) -> tuple[Field, ...]:
     return tuple(f for f in part.fields if f.name.lower() == table.key[0].lower())
 
 
-def counted_keys(plan: PrivatePlan) -> tuple[CountedKeys, ...]:
+def counted_keys(plan: private_plan.PrivatePlan) -> tuple[CountedKeys, ...]:
     """Return one notice for the private keys of each block with counted released groups."""
     return tuple(dict.fromkeys(_counted(plan)))
 
 
-def _counted(plan: PrivatePlan) -> Iterator[CountedKeys]:
+def _counted(plan: private_plan.PrivatePlan) -> Iterator[CountedKeys]:
     for relation in relations(plan.outer):
         match relation:
             case Aggregate(input=source, measures=measures):
@@ -505,7 +492,7 @@ def _counted(plan: PrivatePlan) -> Iterator[CountedKeys]:
             yield CountedKeys(keys)
 
 
-def _private_keys(relation: Relation, blocks: Sequence[BlockPlan]) -> tuple[str, ...]:
+def _private_keys(relation: Relation, blocks: Sequence[private_plan.BlockPlan]) -> tuple[str, ...]:
     """Return the names of the private keys that identify the rows of a relation."""
     match relation:
         case Released(block=number) if blocks[number].domain is None:

@@ -31,22 +31,12 @@ import numpy as np
 
 from dpsql.compiler.resolve.report_weights import Parts, numbers_of
 from dpsql.compiler.resolve.scopes import Identities
-from dpsql.model import algebra, tree
+from dpsql.model import algebra, tree, walk
 from dpsql.model.dataclass import dataclass, field, replace
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.local_reports import LocalColumn
 from dpsql.model.notices import Reported
 from dpsql.model.vocabulary import Policy
-from dpsql.model.walk import (
-    both,
-    conjuncts,
-    expressions,
-    free_refs,
-    inputs,
-    map_inputs,
-    refs,
-    substitute,
-)
 
 ESTIMATE = "local_estimate"
 """Function local_estimate(value, variance): an estimate with the variance from reports; see
@@ -120,13 +110,13 @@ class _Rows:
 
     def reads(self, *read: tree.Expression | None) -> bool:
         """Test whether any of these expressions is computed from reports."""
-        return any(e is not None and bool(refs(e) & self.meaning.keys()) for e in read)
+        return any(e is not None and bool(walk.refs(e) & self.meaning.keys()) for e in read)
 
     def over_reports(self, expression: tree.Expression) -> tree.Expression | None:
         """Return an expression over reports alone, if it reads no other columns; else None."""
-        parts = {n: self.meaning.get(n) for n in refs(expression)}
+        parts = {n: self.meaning.get(n) for n in walk.refs(expression)}
         traced = {n: part for n, part in parts.items() if part is not None}
-        return substitute(expression, traced) if len(traced) == len(parts) else None
+        return walk.substitute(expression, traced) if len(traced) == len(parts) else None
 
 
 class _Debiasing:
@@ -167,7 +157,7 @@ class _Debiasing:
         source = self.rows(relation.input)
         plain = replace(relation, input=source.plain)
         stay, moved = list[tree.Expression](), list[tree.Expression]()
-        for part in conjuncts(relation.predicate):
+        for part in walk.conjuncts(relation.predicate):
             if not source.reads(part):
                 stay.append(part)
                 continue
@@ -175,7 +165,7 @@ class _Debiasing:
             if over_reports is None:
                 return replace(_lost(plain, source.meaning), decided=True)
             moved.append(over_reports)
-        left = both(tuple(stay))
+        left = walk.both(tuple(stay))
         rows = source.rows if left is None else algebra.Filter(source.rows, left)
         return replace(source, plain=plain, rows=rows, conditions=(*source.conditions, *moved))
 
@@ -198,7 +188,7 @@ class _Debiasing:
     def _match(self, relation: algebra.Match) -> _Rows:
         source, other = self.rows(relation.input), self.rows(relation.other)
         read = (relation.condition, *(relation.member or ()))
-        correlated = free_refs(relation.other) & source.meaning.keys()
+        correlated = walk.free_refs(relation.other) & source.meaning.keys()
         decided = other.decided or other.conditions or correlated
         if decided or source.reads(*read) or other.reads(*read):
             return self._other(relation)
@@ -212,12 +202,12 @@ class _Debiasing:
         """Return a relation without a rule: columns of reports may be output, but not used
         otherwise.
         """
-        sources = [self.rows(source) for source in inputs(relation)]
+        sources = [self.rows(source) for source in walk.inputs(relation)]
         parts = iter(sources)
-        plain = map_inputs(relation, lambda _input: next(parts).plain)
+        plain = walk.map_inputs(relation, lambda _input: next(parts).plain)
         meaning = {n: None for source in sources for n in source.meaning}
-        read = frozenset[int]().union(*map(refs, expressions(relation)))
-        read = read.union(*(free_refs(source) for source in inputs(relation)))
+        read = frozenset[int]().union(*map(walk.refs, walk.expressions(relation)))
+        read = read.union(*(walk.free_refs(source) for source in walk.inputs(relation)))
         if isinstance(relation, algebra.Union):
             sides = zip(relation.fields, relation.left.fields, relation.right.fields, strict=True)
             meaning |= {f.id: None for f, *ends in sides if {e.id for e in ends} & meaning.keys()}
@@ -304,7 +294,7 @@ class _Estimate:
         if not counts_rows and not source.reads(argument):
             _refuse(f"{call.function.upper()} of another column among reports", call.span)
         masks, rows = list[tree.Expression](), list[tree.Expression]()
-        for part in conjuncts(call.filter):
+        for part in walk.conjuncts(call.filter):
             if source.reads(part):
                 masks.append(self._over_reports(part, call.span))
             else:
@@ -316,8 +306,8 @@ class _Estimate:
         return _Total(
             measure,
             None if counts or value is None else value.to(tree.DOUBLE),
-            both(tuple(masks)),
-            both(tuple(rows)),
+            walk.both(tuple(masks)),
+            walk.both(tuple(rows)),
             average,
         )
 
@@ -326,7 +316,7 @@ class _Estimate:
         parts: list[tree.Expression | None] = [key.expression for key in self._local]
         parts += [part for total in self._totals for part in (total.value, total.mask)]
         read = frozenset[int]().union(
-            *(refs(part) for part in (*parts, *self._source.conditions) if part is not None)
+            *(walk.refs(part) for part in (*parts, *self._source.conditions) if part is not None)
         )
         return [r for n, r in self._source.reports.items() if n in read]
 
@@ -336,7 +326,7 @@ class _Estimate:
         """Return the aggregate's columns, estimated."""
         counts, cells, numbers = self._counts()
         weights_of, groups, columns = self._weights(cells)
-        condition = both(
+        condition = walk.both(
             tuple(
                 tree.Call("eq", (here.ref, there.ref), tree.BOOLEAN)
                 for here, there in zip(cells, weights_of.fields[len(groups) :], strict=False)
@@ -396,7 +386,7 @@ class _Estimate:
         for counted in dict.fromkeys(total.rows for total in self._totals) or [None]:
             numbers[counted] = [self._identities.field("n", tree.INTEGER) for _ in several]
             for number, bits in zip(numbers[counted], several, strict=True):
-                chosen = both((*bits, *([] if counted is None else [counted])))
+                chosen = walk.both((*bits, *([] if counted is None else [counted])))
                 call = tree.AggregateCall(
                     "count", (tree.Star(),), filter=chosen, type=tree.INTEGER, span=span
                 )
@@ -449,7 +439,7 @@ class _Estimate:
         its amounts.
         """
         fields = tuple(algebra.Field(r.ref.id, "", r.ref.type) for r in self._reports)
-        where = both(self._source.conditions) or _ALL_TRUE
+        where = walk.both(self._source.conditions) or _ALL_TRUE
         masks = [where, *(total.mask or _ALL_TRUE for total in self._totals)]
         amounts = [total.value or tree.operand(1.0) for total in self._totals]
         keys = [key.expression for key in self._local]

@@ -19,35 +19,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from dpsql.compiler.plan import measurement_kinds as kinds
 from dpsql.compiler.plan.canonical import Writer
 from dpsql.compiler.plan.lattices import WHOLE
-from dpsql.compiler.plan.measurement_kinds import (
-    ClippedSum,
-    Measurement,
-    RowCount,
-    ScaledTotal,
-    UnitCount,
-    expressions_of,
-)
 from dpsql.compiler.plan.private_plan import BlockPlan
 from dpsql.compiler.plan.published_keys import unreleased
 from dpsql.compiler.plan.weighed_rows import Weighed
 from dpsql.compiler.resolve.scopes import Identities
 from dpsql.compiler.track.join_order import Joined
+from dpsql.model import prepared_store
 from dpsql.model.algebra import Field, Filter, Relation, Scan
 from dpsql.model.dataclass import dataclass, replace
-from dpsql.model.prepared_store import (
-    GROUPS,
-    PLACE,
-    ROWS,
-    UNIT,
-    PreparedStore,
-    Rollup,
-    key_column,
-    sum_columns,
-    table_in_store,
-    turn_columns,
-)
 from dpsql.model.tree import INTEGER, Expression, Kind, Literal, Ref, scalar
 from dpsql.model.vocabulary import TablePolicy
 from dpsql.model.walk import both, refs
@@ -56,7 +38,7 @@ MOST = 2**62
 """Largest number in a rollup: `dpsql prepare` fails where one would be larger."""
 
 
-def described(part: Measurement, names: Mapping[int, str], table: TablePolicy) -> str:
+def described(part: kinds.Measurement, names: Mapping[int, str], table: TablePolicy) -> str:
     """Return a measurement's addition per row as canonical text: its argument, bounds and grid.
 
     Returns "" where it reads more than columns of the table, which have the lower-case names
@@ -65,18 +47,18 @@ def described(part: Measurement, names: Mapping[int, str], table: TablePolicy) -
     writer = Writer()
     places = {column.name.lower(): n for n, column in enumerate(table.columns)}
     writer.numbers = {n: places[name] for n, name in names.items() if name in places}
-    if not all(refs(node) <= writer.numbers.keys() for node in expressions_of(part)):
+    if not all(refs(node) <= writer.numbers.keys() for node in kinds.expressions_of(part)):
         return ""
-    if isinstance(part, RowCount):
-        return writer.write(RowCount(part.condition, 0))
-    assert isinstance(part, ClippedSum)
+    if isinstance(part, kinds.RowCount):
+        return writer.write(kinds.RowCount(part.condition, 0))
+    assert isinstance(part, kinds.ClippedSum)
     plain = replace(part, condition=None, centre=0, total_lower=0, total_upper=0)
     return writer.write(plain)
 
 
 def over_rollup(
     plan: BlockPlan,
-    store: PreparedStore,
+    store: prepared_store.PreparedStore,
     unit: str,
     table: TablePolicy,
     identities: Identities,
@@ -93,7 +75,7 @@ def over_rollup(
 
 def by_turns(
     plan: BlockPlan,
-    store: PreparedStore,
+    store: prepared_store.PreparedStore,
     unit: str,
     table: TablePolicy,
     identities: Identities,
@@ -102,7 +84,7 @@ def by_turns(
 
     Returns None where they have none, or where totals have a norm besides.
     """
-    scaled = any(isinstance(query, ScaledTotal) for query in plan.queries)
+    scaled = any(isinstance(query, kinds.ScaledTotal) for query in plan.queries)
     if not plan.enforce_l0 or scaled or plan.block.enforced:
         return None
     keys = [key.expression for key in plan.block.keys]
@@ -113,7 +95,7 @@ def by_turns(
 
 def _rollups(
     plan: BlockPlan,
-    store: PreparedStore,
+    store: prepared_store.PreparedStore,
     unit: str,
     table: TablePolicy,
     identities: Identities,
@@ -143,7 +125,7 @@ def _rollups(
 class _Rollup:
     """A rollup that replaces a scan with conditions."""
 
-    rollup: Rollup
+    rollup: prepared_store.Rollup
     scan: Scan
     conditions: Sequence[Expression]
     unit: str
@@ -158,8 +140,11 @@ class _Rollup:
         """Return the plan over the rollup; None where it reads other columns."""
         block = plan.block
         keys = [key.expression for key in block.keys]
-        rows = self._column(ROWS)
-        sums = [tuple(map(self._column, sum_columns(n))) for n in range(len(self.rollup.sums))]
+        rows = self._column(prepared_store.ROWS)
+        sums = [
+            tuple(map(self._column, prepared_store.sum_columns(n)))
+            for n in range(len(self.rollup.sums))
+        ]
         queries = [self._summed(release.query, rows, sums) for release in plan.releases]
         chosen = [q for q in unreleased(plan.keys) if self._summed(q, rows, sums) != q]
         if chosen or None in queries or not self._has([block.unit, *keys, *self.conditions]):
@@ -169,11 +154,11 @@ class _Rollup:
             for release, query in zip(plan.releases, queries, strict=True)
             if query is not None
         )
-        groups, place = self._column(GROUPS), self._column(PLACE)
+        groups, place = self._column(prepared_store.GROUPS), self._column(prepared_store.PLACE)
         columns = [rows, groups, place, *(column for each in sums for column in each)]
         whole = groups.ref if self._is_whole(keys, [*unreleased(plan.keys), *queries]) else None
         placed = whole and keys and self._is_ordered(keys)
-        scan = Scan(table_in_store(self.rollup.name), (*self._columns(), *columns))
+        scan = Scan(prepared_store.table_in_store(self.rollup.name), (*self._columns(), *columns))
         weighed = Weighed(self._filtered(scan), None, whole, place.ref if placed else None)
         return replace(plan, block=replace(block, weighed=weighed), releases=releases)
 
@@ -181,7 +166,7 @@ class _Rollup:
         """Return its table's rows with the ranks of their groups; None where the groups differ."""
         if not (keys and len(self._names(keys)) == len(keys) and self._is_ordered(keys)):
             return None
-        groups, place = map(self._column, turn_columns(self.rollup.name))
+        groups, place = map(self._column, prepared_store.turn_columns(self.rollup.name))
         scan = replace(self.scan, fields=(*self.scan.fields, groups, place))
         return Weighed(self._filtered(scan), None, turn=(groups.ref, place.ref))
 
@@ -200,11 +185,13 @@ class _Rollup:
         return scan if predicate is None else Filter(scan, predicate)
 
     def _columns(self) -> Iterator[Field]:
-        places = {name.lower(): key_column(n) for n, name in enumerate(self.rollup.keys)}
+        places = {
+            name.lower(): prepared_store.key_column(n) for n, name in enumerate(self.rollup.keys)
+        }
         for column in self.scan.fields:
             name = column.name.lower()
             if name in places or name == self.unit:
-                yield replace(column, name=places.get(name, UNIT))
+                yield replace(column, name=places.get(name, prepared_store.UNIT))
 
     def _has(self, nodes: Sequence[Expression | None]) -> bool:
         """Test whether only its columns are read."""
@@ -212,35 +199,39 @@ class _Rollup:
         return all(self.names[n] in here for node in nodes if node is not None for n in refs(node))
 
     def _summed(
-        self, part: Measurement, rows: Field, sums: Sequence[tuple[Field, ...]]
-    ) -> Measurement | None:
+        self, part: kinds.Measurement, rows: Field, sums: Sequence[tuple[Field, ...]]
+    ) -> kinds.Measurement | None:
         """Return the measurement over stored sums; None where these are of something else."""
         match part:
-            case UnitCount():
+            case kinds.UnitCount():
                 return part if self._has([part.condition]) else None
-            case ScaledTotal() if part.total.lattice.base == WHOLE.base:
+            case kinds.ScaledTotal() if part.total.lattice.base == WHOLE.base:
                 total = self._summed(part.total, rows, sums)
-                return replace(part, total=total) if isinstance(total, ClippedSum) else None
-            case RowCount() if self._has([part.condition]):
+                return replace(part, total=total) if isinstance(total, kinds.ClippedSum) else None
+            case kinds.RowCount() if self._has([part.condition]):
                 return _of_count(rows.ref, part.condition, part.total_upper)
-            case RowCount():
+            case kinds.RowCount():
                 listed = self._listed(part, sums)
                 return None if listed is None else _of_count(listed[0].ref, None, part.total_upper)
-            case ClippedSum() if self._has([part.condition]):
+            case kinds.ClippedSum() if self._has([part.condition]):
                 listed = self._listed(part, sums)
                 return None if listed is None else _of_sum(listed[0], listed[1], part)
             case _:
                 return None
 
     def _listed(
-        self, part: Measurement, sums: Sequence[tuple[Field, ...]]
+        self, part: kinds.Measurement, sums: Sequence[tuple[Field, ...]]
     ) -> tuple[Field, ...] | None:
         text = described(part, self.names, self.table)
         return sums[self.rollup.sums.index(text)] if text in self.rollup.sums else None
 
-    def _is_whole(self, keys: Sequence[Expression], queries: Sequence[Measurement | None]) -> bool:
+    def _is_whole(
+        self, keys: Sequence[Expression], queries: Sequence[kinds.Measurement | None]
+    ) -> bool:
         """Test whether each row of the rollup is a whole total of the block."""
-        plain = all(isinstance(q, UnitCount | ClippedSum | ScaledTotal) for q in queries)
+        plain = all(
+            isinstance(q, kinds.UnitCount | kinds.ClippedSum | kinds.ScaledTotal) for q in queries
+        )
         named = self._names(keys)
         return plain and len(named) == len(keys) and sorted(named) == sorted(self._own_names)
 
@@ -254,9 +245,9 @@ class _Rollup:
         return [name.lower() for name in self.rollup.keys]
 
 
-def _of_count(counted: Ref, condition: Expression | None, most: int) -> ClippedSum:
+def _of_count(counted: Ref, condition: Expression | None, most: int) -> kinds.ClippedSum:
     """Return a count of rows as a sum of numbers of rows, each clipped to `most`."""
-    return ClippedSum(
+    return kinds.ClippedSum(
         argument=counted,
         condition=condition,
         lattice=WHOLE,
@@ -267,7 +258,7 @@ def _of_count(counted: Ref, condition: Expression | None, most: int) -> ClippedS
     )
 
 
-def _of_sum(summed: Field, counted: Field, part: ClippedSum) -> ClippedSum:
+def _of_sum(summed: Field, counted: Field, part: kinds.ClippedSum) -> kinds.ClippedSum:
     """Return a sum of clipped rows as one of sums, less the centre of each row that adds
     something.
     """

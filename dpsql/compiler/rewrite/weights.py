@@ -26,20 +26,8 @@ from functools import reduce
 from math import prod
 from typing import assert_never
 
+from dpsql.compiler.plan import measurement_kinds as kinds
 from dpsql.compiler.plan.lattices import ContributedRows
-from dpsql.compiler.plan.measurement_kinds import (
-    BlockAverage,
-    ClippedSum,
-    DistinctCount,
-    DistinctSum,
-    Measurement,
-    RowCount,
-    RowTest,
-    ScaledTotal,
-    StableMean,
-    UnitCount,
-    expressions_of,
-)
 from dpsql.compiler.plan.private_plan import BlockPlan, PrivatePlan
 from dpsql.compiler.plan.weighed_rows import Weighed
 from dpsql.compiler.resolve.scopes import Identities
@@ -133,7 +121,7 @@ class _Weigher:
         thin = _Thin(rows)
         if _adds_up(plan):
             read = [key.expression for key in block.keys]
-            read += [node for query in plan.queries for node in expressions_of(query)]
+            read += [node for query in plan.queries for node in kinds.expressions_of(query)]
             read += [node for query in plan.histograms for node in query.expressions]
             read += [] if block.several else [block.unit]
             thin = self.thin(rows, _read(read))
@@ -328,21 +316,21 @@ def _adds_up(plan: BlockPlan) -> bool:
     return extremes and sums and (plan.block.several or not plan.row_level)
 
 
-def _weighs(part: Measurement) -> bool:
+def _weighs(part: kinds.Measurement) -> bool:
     """Test whether a row with a weight can replace that many rows."""
     match part:
         case (
-            RowCount()
-            | UnitCount()
-            | ClippedSum()
-            | ScaledTotal()
-            | DistinctCount()
-            | DistinctSum()
-            | RowTest()
-            | StableMean()
+            kinds.RowCount()
+            | kinds.UnitCount()
+            | kinds.ClippedSum()
+            | kinds.ScaledTotal()
+            | kinds.DistinctCount()
+            | kinds.DistinctSum()
+            | kinds.RowTest()
+            | kinds.StableMean()
         ):
             return True
-        case BlockAverage():
+        case kinds.BlockAverage():
             return False
         case _:
             assert_never(part)

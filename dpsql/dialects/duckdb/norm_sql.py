@@ -20,14 +20,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from dpsql.compiler.plan.measurement_kinds import (
-    DistinctCount,
-    MeanVote,
-    RangeVote,
-    RatioVote,
-    ScaledTotal,
-    Vote,
-)
+from dpsql.compiler.plan import measurement_kinds as kinds
 from dpsql.dialects.norm_edges import ROOM, bits_of
 from dpsql.mechanisms.norm_bounds import Octaves
 from dpsql.model.vocabulary import Norm
@@ -36,7 +29,7 @@ _MARGIN = 1 - 2.0**-10
 _ROOM = f"{ROOM!r}::DOUBLE"
 
 
-def norm_of_total(part: ScaledTotal, total: str) -> str:
+def norm_of_total(part: kinds.ScaledTotal, total: str) -> str:
     """Return SQL for an upper bound on the norm of a unit's totals, aggregated over groups."""
     steps = _steps(total, part.steps)
     if part.norm is Norm.L1:
@@ -46,7 +39,7 @@ def norm_of_total(part: ScaledTotal, total: str) -> str:
     return f"({root}) * {2**bits}"
 
 
-def scaled_total(part: ScaledTotal, total: str, norm: str) -> str:
+def scaled_total(part: kinds.ScaledTotal, total: str, norm: str) -> str:
     """Return SQL for a total of a unit, scaled toward zero if its norm exceeds the bound."""
     steps, bound = _steps(total, part.steps), part.bound
     cut = f"abs({steps})::HUGEINT * {bound} // {norm}"
@@ -56,7 +49,7 @@ def scaled_total(part: ScaledTotal, total: str, norm: str) -> str:
     )
 
 
-def maybe_beyond(part: ScaledTotal, total: str) -> str:
+def maybe_beyond(part: kinds.ScaledTotal, total: str) -> str:
     """Return a test over a unit's totals that is true whenever `norm_of_total` exceeds the
     bound.
 
@@ -73,7 +66,7 @@ def maybe_beyond(part: ScaledTotal, total: str) -> str:
     return f"SUM(({size}) * ({size})) >= {least * least * _MARGIN!r}::DOUBLE"
 
 
-def large_total(part: ScaledTotal, total: str, groups: str) -> str:
+def large_total(part: kinds.ScaledTotal, total: str, groups: str) -> str:
     """Return a test that some total of a unit passes if its `norm_of_total` exceeds the bound.
 
     `groups` is the number of groups g. If none of a unit's totals exceeded m, then Σq² <= g·(m /
@@ -88,16 +81,16 @@ def large_total(part: ScaledTotal, total: str, groups: str) -> str:
     return f"({size}) * sqrt({groups}) >= {least * _MARGIN!r}::DOUBLE"
 
 
-def steps_of_total(part: ScaledTotal, total: str) -> str:
+def steps_of_total(part: kinds.ScaledTotal, total: str) -> str:
     """Return SQL for one total of a unit within the bound, in steps of the released grid."""
     return _steps(total, part.steps)
 
 
-def norm_of_unit(vote: Vote | ScaledTotal, total: str) -> str:
+def norm_of_unit(vote: kinds.Vote | kinds.ScaledTotal, total: str) -> str:
     """Return SQL for the norm of one unit, or its square; for a count of values, the lists' lengths
     count.
     """
-    if isinstance(vote.total, DistinctCount):
+    if isinstance(vote.total, kinds.DistinctCount):
         total = f"COALESCE(len({total}), 0)"
     steps = _steps(total, vote.steps)
     match vote.norm:
@@ -116,12 +109,12 @@ def mean_of_values(x: str) -> str:
     return f"SUM({x}) // COUNT({x})"
 
 
-def octave(vote: Vote | RangeVote, norm: str) -> str:
+def octave(vote: kinds.Vote | kinds.RangeVote, norm: str) -> str:
     """Return SQL for the log2 bin of a positive `norm_of_unit`, or half bin, cut to the counted
     range.
     """
     bins, half, bits = Octaves(*vote.octaves), 1, 0
-    if isinstance(vote, Vote):
+    if isinstance(vote, kinds.Vote):
         bins = vote.bins
         if vote.norm is Norm.L2:
             half, bits = 2, bits_of(vote) * bins.parts
@@ -134,13 +127,13 @@ def octave(vote: Vote | RangeVote, norm: str) -> str:
     return f"greatest({places[0]}, least({places[-1]}, {place}))"
 
 
-def place_of_mean(vote: MeanVote, mean: str) -> str:
+def place_of_mean(vote: kinds.MeanVote, mean: str) -> str:
     """Return SQL for the index of a mean among the edges."""
     below = " ".join(f"WHEN {mean} < {edge} THEN {n}" for n, edge in enumerate(vote.edges))
     return f"(CASE {below} ELSE {len(vote.edges)} END)::BIGINT"
 
 
-def place_of_ratio(vote: RatioVote, above: str, below: str) -> str:
+def place_of_ratio(vote: kinds.RatioVote, above: str, below: str) -> str:
     """Return SQL for the index of a quotient among the edges, in integers. `below` is positive;
     `above` is NULL if a unit has no such value.
     """

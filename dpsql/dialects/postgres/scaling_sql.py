@@ -12,14 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import assert_never
 
-from dpsql.compiler.plan.measurement_kinds import (
-    DistinctCount,
-    MeanVote,
-    RangeVote,
-    RatioVote,
-    ScaledTotal,
-    Vote,
-)
+from dpsql.compiler.plan import measurement_kinds as kinds
 from dpsql.dialects.norm_edges import ROOM, bits_of, edges_of, excess_bits, first_place
 from dpsql.model.vocabulary import Norm
 
@@ -28,7 +21,7 @@ _MOST = "float8 '9e18'"
 _ROOM = f"float8 '{ROOM!r}'"
 
 
-def norm_of_total(part: ScaledTotal, total: str) -> str:
+def norm_of_total(part: kinds.ScaledTotal, total: str) -> str:
     """Return SQL for an upper bound on the norm of a unit's totals, aggregated over groups."""
     steps = _steps(total, part.steps)
     if part.norm is Norm.L1:
@@ -38,18 +31,18 @@ def norm_of_total(part: ScaledTotal, total: str) -> str:
     return f"({root}::numeric + 1) * {2**bits}"
 
 
-def scaled_total(part: ScaledTotal, total: str, norm: str) -> str:
+def scaled_total(part: kinds.ScaledTotal, total: str, norm: str) -> str:
     """Return SQL for a total of a unit, scaled toward zero if its norm exceeds the bound."""
     steps, bound = _steps(total, part.steps), part.bound
     cut = f"div(abs({steps}) * {bound}, {norm})"
     return f"CASE WHEN {norm} <= {bound} THEN {steps} WHEN {total} < 0 THEN -({cut}) ELSE {cut} END"
 
 
-def norm_of_unit(vote: Vote, total: str) -> str:
+def norm_of_unit(vote: kinds.Vote, total: str) -> str:
     """Return SQL for the norm of one unit, or its square; for a count of values, the arrays'
     lengths count.
     """
-    if isinstance(vote.total, DistinctCount):
+    if isinstance(vote.total, kinds.DistinctCount):
         total = f"COALESCE(cardinality({total}), 0)"
     steps = _steps(total, vote.steps)
     match vote.norm:
@@ -68,7 +61,7 @@ def mean_of_values(x: str) -> str:
     return f"div(SUM({x})::numeric, COUNT({x}))"
 
 
-def octave(vote: Vote | RangeVote, norm: str) -> str:
+def octave(vote: kinds.Vote | kinds.RangeVote, norm: str) -> str:
     """Return SQL for the log2 bin of a positive `norm_of_unit`, or half bin, cut to the counted
     range.
 
@@ -78,12 +71,12 @@ def octave(vote: Vote | RangeVote, norm: str) -> str:
     return f"{_place(norm, [end + 1 for end in edges_of(vote)])} + ({first})"
 
 
-def place_of_mean(vote: MeanVote, mean: str) -> str:
+def place_of_mean(vote: kinds.MeanVote, mean: str) -> str:
     """Return SQL for the index of a mean among the edges."""
     return _place(mean, vote.edges)
 
 
-def place_of_ratio(vote: RatioVote, above: str, below: str) -> str:
+def place_of_ratio(vote: kinds.RatioVote, above: str, below: str) -> str:
     """Return SQL for the index of a quotient among the edges, in integers. `below` is positive;
     `above` is NULL if a unit has no such value.
     """

@@ -11,15 +11,8 @@ from __future__ import annotations
 
 from decimal import Decimal
 
+from dpsql.compiler.plan import measurement_kinds as kinds
 from dpsql.compiler.plan.lattices import Lattice
-from dpsql.compiler.plan.measurement_kinds import (
-    ClippedSum,
-    Measurement,
-    StableMean,
-    UnitCount,
-    ValueTotal,
-    clip_of_unit,
-)
 from dpsql.dialects.block_printer import type_of
 from dpsql.dialects.spark.spark_constants import MOST_DIGITS, double, lacking
 from dpsql.model.tree import Kind
@@ -32,7 +25,7 @@ def _is_decimal(lattice: Lattice) -> bool:
     return lattice.base == 10 and lattice.digits > 0  # noqa: PLR2004
 
 
-def row_value(part: ValueTotal, x: str) -> str:
+def row_value(part: kinds.ValueTotal, x: str) -> str:
     """Return SQL for a row's value, clamped, scaled, rounded half up and centred; NULL and NaN
     become NULL (PRIVACY.md R28).
     """
@@ -45,7 +38,7 @@ row_integer = row_value
 """Alias: a row is always an integer."""
 
 
-def unit_value(part: ValueTotal, x: str) -> str:
+def unit_value(part: kinds.ValueTotal, x: str) -> str:
     """Return SQL for a row's value in its unit's total: a DECIMAL stays one, which is cheaper to
     sum.
     """
@@ -59,16 +52,16 @@ def unit_value(part: ValueTotal, x: str) -> str:
     return f"CAST({value} AS DECIMAL({width},{digits})) - ({_decimal(digits, part.centre)})"
 
 
-def _adds_decimals(part: Measurement) -> bool:
+def _adds_decimals(part: kinds.Measurement) -> bool:
     """Test whether rows are DECIMALs in the steps of the lattice, with spare digits for sums."""
-    if not isinstance(part, ClippedSum | StableMean) or not _is_decimal(part.lattice):
+    if not isinstance(part, kinds.ClippedSum | kinds.StableMean) or not _is_decimal(part.lattice):
         return False
     kind, digits = type_of(part.argument), part.lattice.digits
     widest = max(kind.precision, _width(digits, part.lower, part.upper, part.centre))
     return kind.kind is Kind.DECIMAL and kind.scale == digits and widest < _SUMMED_DIGITS
 
 
-def _steps(part: ValueTotal, x: str) -> str:
+def _steps(part: kinds.ValueTotal, x: str) -> str:
     digits = part.lattice.digits
     if _is_decimal(part.lattice):
         return _decimal_steps(digits, x, part.lower, part.upper)
@@ -101,21 +94,21 @@ def _width(digits: int, *steps: int) -> int:
     return max(len(str(abs(n))) for n in (*steps, 10**digits)) + 1
 
 
-def weighed_value(part: ValueTotal, x: str, weight: str) -> str:
+def weighed_value(part: kinds.ValueTotal, x: str, weight: str) -> str:
     """Return SQL for a row's value as an integer times its weight."""
     return f"CAST({row_value(part, x)} AS DECIMAL(19,0)) * CAST({weight} AS DECIMAL(18,0))"
 
 
-def clipped_total(part: Measurement, total: str, *, whole: bool = False) -> str:
+def clipped_total(part: kinds.Measurement, total: str, *, whole: bool = False) -> str:
     """Return SQL for a unit's total in a group, a sum of `unit_value`, clipped and as an integer.
 
     A sum of `weighed_value` is an integer (`whole`) already.
     """
-    if isinstance(part, UnitCount):
+    if isinstance(part, kinds.UnitCount):
         return total  # 1, or nothing
-    lower, upper = clip_of_unit(part)
+    lower, upper = kinds.clip_of_unit(part)
     clipped = clamped(total, str(lower), str(upper))
-    if isinstance(part, ValueTotal) and _adds_decimals(part) and not whole:
+    if isinstance(part, kinds.ValueTotal) and _adds_decimals(part) and not whole:
         clipped = _decimal_steps(part.lattice.digits, total, lower, upper)
     return f"CAST({clipped} AS {summed_type(lower, upper)})"
 

@@ -14,14 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import assert_never
 
-from dpsql.compiler.plan.measurement_kinds import (
-    DistinctCount,
-    MeanVote,
-    RangeVote,
-    RatioVote,
-    ScaledTotal,
-    Vote,
-)
+from dpsql.compiler.plan import measurement_kinds as kinds
 from dpsql.dialects.norm_edges import ROOM, bits_of, edges_of, excess_bits, first_place
 from dpsql.dialects.spark.spark_constants import MOST_DIGITS, WHOLE, double, lacking
 from dpsql.dialects.spark.spark_lattice import summed_type
@@ -34,7 +27,7 @@ _SHORT_END = 10**19
 _LARGEST = 2**62
 
 
-def scaled(totals: Mapping[int, ScaledTotal]) -> Iterable[str]:
+def scaled(totals: Mapping[int, kinds.ScaledTotal]) -> Iterable[str]:
     """Yield further columns for the totals p of each unit and group, stage by stage, until r is p
     scaled.
 
@@ -46,7 +39,7 @@ def scaled(totals: Mapping[int, ScaledTotal]) -> Iterable[str]:
     )
 
 
-def _added(part: ScaledTotal, n: int) -> list[str]:
+def _added(part: kinds.ScaledTotal, n: int) -> list[str]:
     """Return x, the total in steps times the bound, and n, its part of the norm over all groups."""
     largest = max(-part.total.total_lower, part.total.total_upper) * part.steps
     if max(largest, part.bound) > _LARGEST:
@@ -58,7 +51,7 @@ def _added(part: ScaledTotal, n: int) -> list[str]:
     return [f"CAST({steps} AS {_SHORT}) * CAST({part.bound}BD AS {_SHORT}) AS x{n}", norm]
 
 
-def _bounded(part: ScaledTotal, n: int) -> list[str]:
+def _bounded(part: kinds.ScaledTotal, n: int) -> list[str]:
     """Return s, at least the norm and the bound."""
     norm = f"n{n}"
     if part.norm is not Norm.L1:
@@ -67,15 +60,15 @@ def _bounded(part: ScaledTotal, n: int) -> list[str]:
     return [f"greatest(CAST({norm} AS {WHOLE}), CAST({max(1, part.bound)}BD AS {WHOLE})) AS s{n}"]
 
 
-def _divisible(_part: ScaledTotal, n: int) -> list[str]:
+def _divisible(_part: kinds.ScaledTotal, n: int) -> list[str]:
     return [f"x{n} - x{n} % s{n} AS a{n}"]
 
 
-def _nearest(_part: ScaledTotal, n: int) -> list[str]:
+def _nearest(_part: kinds.ScaledTotal, n: int) -> list[str]:
     return [f"{_near(f'a{n}', f's{n}')} AS q{n}"]
 
 
-def _divided(part: ScaledTotal, n: int) -> list[str]:
+def _divided(part: kinds.ScaledTotal, n: int) -> list[str]:
     rest = _near(f"a{n} - CAST(q{n} AS {_SHORT}) * s{n}", f"s{n}")
     kind = summed_type(part.total_lower, part.total_upper)
     return [f"CAST(q{n} + {rest} AS {kind}) AS r{n}"]
@@ -86,11 +79,11 @@ def _near(above: str, below: str) -> str:
     return f"FLOOR(CAST({above} AS DOUBLE) / CAST({below} AS DOUBLE) + 0.5D)"
 
 
-def norm_of_unit(vote: Vote, total: str) -> str:
+def norm_of_unit(vote: kinds.Vote, total: str) -> str:
     """Return SQL for the norm of one unit, or its square; for a count of values, the lists' lengths
     count.
     """
-    if isinstance(vote.total, DistinctCount):
+    if isinstance(vote.total, kinds.DistinctCount):
         total = f"CASE WHEN {total} IS NULL THEN 0 ELSE size({total}) END"
     elif max(-vote.total.total_lower, vote.total.total_upper) * vote.steps > _LARGEST:
         raise lacking("a norm of so large numbers")
@@ -111,7 +104,7 @@ def mean_of_values(x: str) -> str:
     return f"struct(SUM({x}) AS s, COUNT({x}) AS c)"
 
 
-def octave(vote: Vote | RangeVote, norm: str) -> str:
+def octave(vote: kinds.Vote | kinds.RangeVote, norm: str) -> str:
     """Return SQL for the log2 bin of a positive `norm_of_unit`, or half bin, cut to the counted
     range.
 
@@ -123,7 +116,7 @@ def octave(vote: Vote | RangeVote, norm: str) -> str:
     return _place((f"{norm} <= {end}BD" for end in edges), first_place(vote))
 
 
-def place_of_mean(vote: MeanVote, mean: str) -> str:
+def place_of_mean(vote: kinds.MeanVote, mean: str) -> str:
     """Return SQL for the index of a mean among the edges.
 
     s / c, rounded toward zero, is below an edge e > 0 if s < e·c, and below another edge if s <= (e
@@ -137,7 +130,7 @@ def place_of_mean(vote: MeanVote, mean: str) -> str:
     return _place(map(below, vote.edges))
 
 
-def place_of_ratio(vote: RatioVote, above: str, below: str) -> str:
+def place_of_ratio(vote: kinds.RatioVote, above: str, below: str) -> str:
     """Return SQL for the index of a quotient among the edges, in integers. `below` is positive;
     `above` is NULL if a unit has no such value.
     """
@@ -162,7 +155,7 @@ def _product(times: int, x: str) -> str:
     return f"CAST({times}BD AS {_SHORT}) * CAST({x} AS {_SHORT})"
 
 
-def _bits(part: ScaledTotal) -> int:
+def _bits(part: kinds.ScaledTotal) -> int:
     return excess_bits(part.total.total_lower, part.total.total_upper, part.steps)
 
 

@@ -6,19 +6,7 @@ from collections.abc import Iterator
 from itertools import accumulate
 
 from dpsql.interfaces.messages import width
-from dpsql.interfaces.pictures.charts import (
-    CUT_AXIS,
-    NOTHING,
-    Chart,
-    ChartShape,
-    Panel,
-    Point,
-    Series,
-    chart_of,
-    is_unclear,
-    tick_text,
-    ticks,
-)
+from dpsql.interfaces.pictures import charts
 from dpsql.interfaces.tables import shortened
 from dpsql.model.vocabulary import Answer
 
@@ -34,12 +22,12 @@ _MARKS = "●◆▲■○◇△□"
 
 def picture(answer: Answer, room: int | None = None) -> str:
     """Return the numbers of an answer with their errors, in lines of at most `room` cells."""
-    return in_lines(chart_of(answer), room)
+    return in_lines(charts.chart_of(answer), room)
 
 
-def in_lines(chart: Chart, room: int | None = None) -> str:
+def in_lines(chart: charts.Chart, room: int | None = None) -> str:
     """Return a chart in lines of at most `room` cells."""
-    lines = [] if chart.panels else [NOTHING]
+    lines = [] if chart.panels else [charts.NOTHING]
     for panel in chart.panels:
         lines += [""] if lines else []
         lines += _DRAWN[panel.shape](panel, room or WIDTH)
@@ -48,7 +36,7 @@ def in_lines(chart: Chart, room: int | None = None) -> str:
     return "".join(f"{line.rstrip()}\n" for line in lines)
 
 
-def _bars(panel: Panel, room: int) -> Iterator[str]:
+def _bars(panel: charts.Panel, room: int) -> Iterator[str]:
     """Yield a line for each label: its bar, with whiskers over it."""
     (series,) = panel.series
     pairs = list(zip(panel.labels, series.points, strict=True))
@@ -68,7 +56,7 @@ def _bars(panel: Panel, room: int) -> Iterator[str]:
         yield f"{len(pairs) - len(shown):,} more bars are not drawn"
 
 
-def _bar(point: Point, low: float, high: float, cells: int) -> str:
+def _bar(point: charts.Point, low: float, high: float, cells: int) -> str:
     """Return the bar from zero to the value, in eighths of a cell, with whiskers over it."""
     extent = high - low  # may be so small that its inverse is infinite
     start, stop = sorted(((0.0 - low) / extent * cells, (point.value - low) / extent * cells))
@@ -94,19 +82,19 @@ def _filled(cell: int, start: float, stop: float) -> str:
     return _EIGHTHS[min(8, max(1, round((stop - cell) * 8)))]
 
 
-def _line(panel: Panel, room: int) -> Iterator[str]:
+def _line(panel: charts.Panel, room: int) -> Iterator[str]:
     """Yield a field of dots with whiskers, with a scale at the left and the ends of the axis
     below.
     """
     low, high = panel.ends
-    marks = {place: tick_text(place, high - low) for place in ticks(low, high)}
+    marks = {place: charts.tick_text(place, high - low) for place in charts.ticks(low, high)}
     left = max((width(text) for text in marks.values()), default=0)
     cells = max(_LEAST_BAR, room - left - 2)
     field = [[" "] * cells for _ in range(_HEIGHT)]
     for mark, series in zip(_MARKS, panel.series, strict=False):
         _dots(field, panel, series, mark)
     rows = {_row(place, low, high): text for place, text in marks.items()}
-    yield f"{panel.title} ({CUT_AXIS})" if panel.is_cut else panel.title
+    yield f"{panel.title} ({charts.CUT_AXIS})" if panel.is_cut else panel.title
     for n, line in enumerate(field):
         yield f"{rows.get(n, '').rjust(left)} ┤{''.join(line)}"
     yield f"{' ' * left} └{'─' * cells}"
@@ -119,7 +107,7 @@ def _line(panel: Panel, room: int) -> Iterator[str]:
         yield " ".join(f"{mark} {series.name}" for mark, series in named)
 
 
-def _dots(field: list[list[str]], panel: Panel, series: Series, mark: str) -> None:
+def _dots(field: list[list[str]], panel: charts.Panel, series: charts.Series, mark: str) -> None:
     """Draw a series: first all whiskers, so that none covers a dot."""
     low, high = panel.ends
     cells = len(field[0])
@@ -133,7 +121,7 @@ def _dots(field: list[list[str]], panel: Panel, series: Series, mark: str) -> No
                 if field[row][column] == " ":
                     field[row][column] = "│"
     for column, point in points:
-        field[_row(point.value, low, high)][column] = "?" if is_unclear(point) else mark
+        field[_row(point.value, low, high)][column] = "?" if charts.is_unclear(point) else mark
 
 
 def _row(value: float, low: float, high: float) -> int:
@@ -141,7 +129,7 @@ def _row(value: float, low: float, high: float) -> int:
     return min(_HEIGHT - 1, max(0, round((high - value) / (high - low) * (_HEIGHT - 1))))
 
 
-def _heat(panel: Panel, room: int) -> Iterator[str]:
+def _heat(panel: charts.Panel, room: int) -> Iterator[str]:
     """Yield a field of numbers, each after a shade: larger values are darker."""
     longest = min(_LONGEST_LABEL, max(1, room // 3))
     names = [shortened(each.name, longest) for each in panel.series]
@@ -169,14 +157,18 @@ _BLANK, _DROWNED, _UNCLEAR = "  ", "··", "??"
 _SHADES = "░▒▓█"
 
 
-def _shade(panel: Panel, point: Point | None) -> str:
+def _shade(panel: charts.Panel, point: charts.Point | None) -> str:
     if point is None:
         return _BLANK
-    if is_unclear(point):
+    if charts.is_unclear(point):
         return _UNCLEAR
     if point.is_hidden:
         return _DROWNED
     return _SHADES[min(3, int(4 * panel.share(point)))] * len(_BLANK)
 
 
-_DRAWN = {ChartShape.BARS: _bars, ChartShape.LINES: _line, ChartShape.HEAT: _heat}
+_DRAWN = {
+    charts.ChartShape.BARS: _bars,
+    charts.ChartShape.LINES: _line,
+    charts.ChartShape.HEAT: _heat,
+}

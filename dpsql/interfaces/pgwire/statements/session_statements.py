@@ -13,36 +13,7 @@ from typing import Any
 
 from dpsql.dialects.postgres.words import Piece, WordKind, pieces, words
 from dpsql.interfaces.listing import listing
-from dpsql.interfaces.pgwire.statements.commands import (
-    Accepted,
-    Ask,
-    Begin,
-    CloseCursor,
-    Command,
-    Copy,
-    CopyFormat,
-    CopyOptions,
-    CreateView,
-    Deallocate,
-    Declare,
-    Direction,
-    Discard,
-    Discarded,
-    DropViews,
-    ExecutePrepared,
-    Fetch,
-    Finish,
-    Modes,
-    Prepare,
-    ReleaseSavepoint,
-    Reset,
-    Savepoint,
-    SetConfig,
-    SetTransaction,
-    SetValue,
-    Show,
-    UnlockAll,
-)
+from dpsql.interfaces.pgwire.statements import commands
 from dpsql.interfaces.pgwire.statements.statement_reader import WordReader
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import Span
@@ -56,10 +27,10 @@ _LEVELS = (
     ("READ", "UNCOMMITTED"),
 )
 _ONE_ROW = {
-    "NEXT": (Direction.FORWARD, 1),
-    "PRIOR": (Direction.BACKWARD, 1),
-    "FIRST": (Direction.ABSOLUTE, 1),
-    "LAST": (Direction.ABSOLUTE, -1),
+    "NEXT": (commands.Direction.FORWARD, 1),
+    "PRIOR": (commands.Direction.BACKWARD, 1),
+    "FIRST": (commands.Direction.ABSOLUTE, 1),
+    "LAST": (commands.Direction.ABSOLUTE, -1),
 }
 _ALL_OF = "SELECT * FROM "
 _TRUTH = {"true": True, "on": True, "1": True, "false": False, "off": False, "0": False}
@@ -68,7 +39,7 @@ _COPY_OPTIONS = (*_COPY_TEXTS, "format", "header", "force_quote", "encoding")
 _NO_MODE = "there is no such transaction mode"
 
 
-def command(piece: Piece) -> Command:
+def command(piece: Piece) -> commands.Command:
     """Parse a statement. Raises `Refused` (SYNTAX) with its place in the piece.
 
     >>> from dpsql.dialects.postgres.words import pieces
@@ -76,7 +47,7 @@ def command(piece: Piece) -> Command:
     SetValue(name='dpsql.epsilon', value='0.5', local=True)
     """
     if listing(piece.text) is not None:
-        return Ask(piece)
+        return commands.Ask(piece)
     first, errors = next(words(piece.text)), []
     rows = _ROWS.get(first.value, ()) if first.kind is WordKind.NAME else ()
     for pattern, make in rows:
@@ -90,11 +61,11 @@ def command(piece: Piece) -> Command:
     if errors:
         raise max(errors, key=lambda error: error.span.start)
     if tuple(word.value for word in islice(words(piece.text), len(_UNLOCK_ALL) + 1)) == _UNLOCK_ALL:
-        return UnlockAll()
-    return (_config(piece) if _CONFIG in piece.text.lower() else None) or Ask(piece)
+        return commands.UnlockAll()
+    return (_config(piece) if _CONFIG in piece.text.lower() else None) or commands.Ask(piece)
 
 
-def _config(piece: Piece) -> SetConfig | None:
+def _config(piece: Piece) -> commands.SetConfig | None:
     """Parse SELECT set_config(name, value, local) of constants; None for other statements."""
     reader = WordReader(piece)
     try:
@@ -110,10 +81,12 @@ def _config(piece: Piece) -> SetConfig | None:
     truth = _TRUTH.get((local or "").lower())
     if name is None or truth is None:
         return None
-    return SetConfig(name, value, truth, alias)
+    return commands.SetConfig(name, value, truth, alias)
 
 
-def _matched(reader: WordReader, pattern: str, make: Callable[..., Command]) -> Command | None:
+def _matched(
+    reader: WordReader, pattern: str, make: Callable[..., commands.Command]
+) -> commands.Command | None:
     """Return the command of a row, made from its slots. Raises `Refused` if it does not fit.
 
     Returns None if the mismatch is before the row's `!`: it is another statement.
@@ -139,7 +112,7 @@ def _taken(reader: WordReader, part: str) -> bool:
     return any(reader.take(*form.split("_")) for form in part.split("|"))
 
 
-def _modes(reader: WordReader) -> Modes:
+def _modes(reader: WordReader) -> commands.Modes:
     """Parse transaction modes on isolation and writing, as settings."""
     modes: list[tuple[str, str]] = []
     while reader.next is not None:
@@ -196,10 +169,10 @@ def _setting(reader: WordReader) -> str | None:
     return reader.dotted()
 
 
-def _discarded(reader: WordReader) -> Discarded:
-    word = reader.take_any(*Discarded, "TEMPORARY")
+def _discarded(reader: WordReader) -> commands.Discarded:
+    word = reader.take_any(*commands.Discarded, "TEMPORARY")
     word = word or reader.fail("expected ALL, PLANS, SEQUENCES or TEMP")
-    return Discarded(word.replace("TEMPORARY", "TEMP"))
+    return commands.Discarded(word.replace("TEMPORARY", "TEMP"))
 
 
 def _cursor(reader: WordReader) -> dict[str, bool]:
@@ -217,15 +190,19 @@ def _cursor(reader: WordReader) -> dict[str, bool]:
     return cursor
 
 
-def _steps(reader: WordReader) -> tuple[Direction, int | None]:
+def _steps(reader: WordReader) -> tuple[commands.Direction, int | None]:
     word = reader.take_any(*_ONE_ROW)
     if word is not None:
         return _ONE_ROW[word]
     to = reader.take_any("ABSOLUTE", "RELATIVE")
     if to is not None:
         place = reader.whole()
-        return Direction(to.lower()), reader.fail("expected a number") if place is None else place
-    direction = Direction.BACKWARD if reader.take("BACKWARD") else Direction.FORWARD
+        return commands.Direction(to.lower()), reader.fail(
+            "expected a number"
+        ) if place is None else place
+    direction = (
+        commands.Direction.BACKWARD if reader.take("BACKWARD") else commands.Direction.FORWARD
+    )
     reader.take("FORWARD")
     if reader.take("ALL"):
         return direction, None
@@ -249,16 +226,16 @@ def _view(reader: WordReader) -> tuple[str, tuple[str, ...]]:
     return name, _columns(reader) if following is not None and following.text == "(" else ()
 
 
-def _dropped(reader: WordReader) -> DropViews:
+def _dropped(reader: WordReader) -> commands.DropViews:
     missing = reader.take("IF", "EXISTS")
     names = [reader.name()]
     while reader.take(","):
         names.append(reader.name())
     reader.take_any("CASCADE", "RESTRICT")
-    return DropViews(tuple(names), missing)
+    return commands.DropViews(tuple(names), missing)
 
 
-def _copy(reader: WordReader) -> Copy:
+def _copy(reader: WordReader) -> commands.Copy:
     """Parse the words after COPY. Raises `Refused`."""
     query = _of_table(reader) or reader.parenthesised()
     start = reader.next.span if reader.next else Span(0, 0)
@@ -267,7 +244,7 @@ def _copy(reader: WordReader) -> Copy:
     reader.take("WITH")
     given = _in_parentheses(reader) if reader.take("(") else _one_by_one(reader)
     reader.end()
-    return Copy(query, _settled(given, start))
+    return commands.Copy(query, _settled(given, start))
 
 
 def _of_table(reader: WordReader) -> Piece | None:
@@ -334,29 +311,33 @@ def _one_by_one(reader: WordReader) -> dict[str, Any]:
     return given
 
 
-def _settled(given: dict[str, Any], span: Span) -> CopyOptions:
+def _settled(given: dict[str, Any], span: Span) -> commands.CopyOptions:
     kind = given.pop("format", None) or "text"
-    if kind not in tuple(CopyFormat):
+    if kind not in tuple(commands.CopyFormat):
         raise Refused(Reason.SYNTAX, span, why="the formats of COPY are text, csv and binary")
     if (given.pop("encoding", None) or "utf8").lower() not in ("utf8", "utf-8", "unicode"):
         raise Refused(Reason.UNSUPPORTED_SYNTAX, span, construct="an encoding other than UTF8")
-    csv = kind == CopyFormat.CSV
-    options = CopyOptions(CopyFormat.CSV, delimiter=",", null="") if csv else CopyOptions()
-    if kind == CopyFormat.BINARY and given:
+    csv = kind == commands.CopyFormat.CSV
+    options = (
+        commands.CopyOptions(commands.CopyFormat.CSV, delimiter=",", null="")
+        if csv
+        else commands.CopyOptions()
+    )
+    if kind == commands.CopyFormat.BINARY and given:
         raise Refused(Reason.SYNTAX, span, why="binary COPY has no such option")
     if not csv and given.keys() & {"quote", "escape", "force_quote"}:
         raise Refused(Reason.SYNTAX, span, why="only CSV has this option")
     if "quote" in given:
         given.setdefault("escape", given["quote"])
-    options = replace(options, **given, format=CopyFormat(kind))
+    options = replace(options, **given, format=commands.CopyFormat(kind))
     single = (options.delimiter, options.quote, options.escape)
     if any(len(text.encode()) != 1 or text in "\r\n" for text in single):
         raise Refused(Reason.SYNTAX, span, why="delimiter, quote and escape are one character")
     return options
 
 
-def _set(name: str, local: bool, value: str | None) -> SetValue:  # noqa: FBT001 - slots in order
-    return SetValue(name, value, local=local)
+def _set(name: str, local: bool, value: str | None) -> commands.SetValue:  # noqa: FBT001 - slots in order
+    return commands.SetValue(name, value, local=local)
 
 
 def _constraints(reader: WordReader) -> None:
@@ -389,76 +370,88 @@ _SLOTS: dict[str, Callable[[WordReader], Any]] = {
 }
 """Parsers of the slots of a row."""
 
-_PATTERNS: tuple[tuple[str, Callable[..., Command]], ...] = (
-    ("BEGIN [TRANSACTION|WORK] {modes}", partial(Begin, "BEGIN")),
-    ("START TRANSACTION {modes}", partial(Begin, "START TRANSACTION")),
-    ("COMMIT|END [TRANSACTION|WORK] [AND_NO_CHAIN]", lambda: Finish(commit=True, chain=False)),
-    ("COMMIT|END [TRANSACTION|WORK] AND_CHAIN", lambda: Finish(commit=True, chain=True)),
-    ("ROLLBACK|ABORT [TRANSACTION|WORK] [AND_NO_CHAIN]", lambda: Finish(commit=False, chain=False)),
-    ("ROLLBACK|ABORT [TRANSACTION|WORK] AND_CHAIN", lambda: Finish(commit=False, chain=True)),
+_PATTERNS: tuple[tuple[str, Callable[..., commands.Command]], ...] = (
+    ("BEGIN [TRANSACTION|WORK] {modes}", partial(commands.Begin, "BEGIN")),
+    ("START TRANSACTION {modes}", partial(commands.Begin, "START TRANSACTION")),
+    (
+        "COMMIT|END [TRANSACTION|WORK] [AND_NO_CHAIN]",
+        lambda: commands.Finish(commit=True, chain=False),
+    ),
+    ("COMMIT|END [TRANSACTION|WORK] AND_CHAIN", lambda: commands.Finish(commit=True, chain=True)),
+    (
+        "ROLLBACK|ABORT [TRANSACTION|WORK] [AND_NO_CHAIN]",
+        lambda: commands.Finish(commit=False, chain=False),
+    ),
+    (
+        "ROLLBACK|ABORT [TRANSACTION|WORK] AND_CHAIN",
+        lambda: commands.Finish(commit=False, chain=True),
+    ),
     (
         "ROLLBACK|ABORT [TRANSACTION|WORK] TO [SAVEPOINT] {name}",
-        partial(ReleaseSavepoint, rollback=True),
+        partial(commands.ReleaseSavepoint, rollback=True),
     ),
-    ("SAVEPOINT {name}", Savepoint),
-    ("RELEASE [SAVEPOINT] {name}", partial(ReleaseSavepoint, rollback=False)),
+    ("SAVEPOINT {name}", commands.Savepoint),
+    ("RELEASE [SAVEPOINT] {name}", partial(commands.ReleaseSavepoint, rollback=False)),
     (
         "SET {local} {variable} =|TO {value}",
-        lambda local, name, value: SetValue(name, value, local=local),
+        lambda local, name, value: commands.SetValue(name, value, local=local),
     ),
-    ("SET TRANSACTION {modes}", partial(SetTransaction, session=False)),
-    ("SET SESSION_CHARACTERISTICS_AS_TRANSACTION {modes}", partial(SetTransaction, session=True)),
+    ("SET TRANSACTION {modes}", partial(commands.SetTransaction, session=False)),
+    (
+        "SET SESSION_CHARACTERISTICS_AS_TRANSACTION {modes}",
+        partial(commands.SetTransaction, session=True),
+    ),
     ("SET {local} TIME_ZONE {zone}", partial(_set, "timezone")),
     ("SET {local} NAMES {value}", partial(_set, "client_encoding")),
-    ("SET {local} NAMES", lambda local: SetValue("client_encoding", None, local)),
+    ("SET {local} NAMES", lambda local: commands.SetValue("client_encoding", None, local)),
     ("SET {local} SCHEMA {value}", partial(_set, "search_path")),
     ("SET {local} ROLE {value}", partial(_set, "role")),
     (
         "SET SESSION_AUTHORIZATION {value}",
-        lambda value: SetValue("session_authorization", value, local=False),
+        lambda value: commands.SetValue("session_authorization", value, local=False),
     ),
     (
         "SET CONSTRAINTS {constraints} DEFERRED|IMMEDIATE",
-        lambda _names: Accepted("SET CONSTRAINTS"),
+        lambda _names: commands.Accepted("SET CONSTRAINTS"),
     ),
-    ("RESET {setting}", Reset),
-    ("SHOW {setting}", Show),
-    ("DISCARD {discarded}", Discard),
+    ("RESET {setting}", commands.Reset),
+    ("SHOW {setting}", commands.Show),
+    ("DISCARD {discarded}", commands.Discard),
     (
         "CREATE TEMP|TEMPORARY VIEW ! {view} AS {query}",
-        lambda view, query: CreateView(view[0], view[1], query, replace=False),
+        lambda view, query: commands.CreateView(view[0], view[1], query, replace=False),
     ),
     (
         "CREATE OR_REPLACE TEMP|TEMPORARY VIEW ! {view} AS {query}",
-        lambda view, query: CreateView(view[0], view[1], query, replace=True),
+        lambda view, query: commands.CreateView(view[0], view[1], query, replace=True),
     ),
     ("DROP VIEW ! {dropped}", lambda dropped: dropped),
     (
         "DECLARE {name} {cursor} [WITHOUT_HOLD] FOR {query}",
-        lambda name, cursor, query: Declare(name, query, hold=False, **cursor),
+        lambda name, cursor, query: commands.Declare(name, query, hold=False, **cursor),
     ),
     (
         "DECLARE {name} {cursor} WITH_HOLD FOR {query}",
-        lambda name, cursor, query: Declare(name, query, hold=True, **cursor),
+        lambda name, cursor, query: commands.Declare(name, query, hold=True, **cursor),
     ),
     (
         "FETCH {steps} [FROM|IN] {name}",
-        lambda steps, name: Fetch(name, steps[0], steps[1], move=False),
+        lambda steps, name: commands.Fetch(name, steps[0], steps[1], move=False),
     ),
     (
         "MOVE {steps} [FROM|IN] {name}",
-        lambda steps, name: Fetch(name, steps[0], steps[1], move=True),
+        lambda steps, name: commands.Fetch(name, steps[0], steps[1], move=True),
     ),
-    ("CLOSE {names}", CloseCursor),
+    ("CLOSE {names}", commands.CloseCursor),
     ("COPY {copy}", lambda copied: copied),
-    ("PREPARE {name} AS {query}", lambda name, query: Prepare(name, (), query)),
-    ("PREPARE {name} {types} AS {query}", Prepare),
-    ("EXECUTE {name}", lambda name: ExecutePrepared(name, ())),
-    ("EXECUTE {name} ( {constants} )", ExecutePrepared),
-    ("DEALLOCATE [PREPARE] {names}", Deallocate),
-    ("LISTEN {name}", lambda _channel: Accepted("LISTEN")),
-    ("UNLISTEN {name}", lambda _channel: Accepted("UNLISTEN")),
-    ("UNLISTEN *", lambda: Accepted("UNLISTEN")),
+    ("PREPARE {name} AS {query}", lambda name, query: commands.Prepare(name, (), query)),
+    ("PREPARE {name} {types} AS {query}", commands.Prepare),
+    ("EXECUTE {name}", lambda name: commands.ExecutePrepared(name, ())),
+    ("EXECUTE {name} ( {constants} )", commands.ExecutePrepared),
+    ("DEALLOCATE [PREPARE] {names}", commands.Deallocate),
+    ("LISTEN {name}", lambda _channel: commands.Accepted("LISTEN")),
+    ("UNLISTEN {name}", lambda _channel: commands.Accepted("UNLISTEN")),
+    ("UNLISTEN *", lambda: commands.Accepted("UNLISTEN")),
 )
 """Rows of patterns, each with the function that makes the command.
 

@@ -1,7 +1,9 @@
 r"""Values → text and binary in PostgreSQL's format, by the announced type.
 
->>> encoder(NUMERIC, 0)(Decimal("1.50")), encoder(BOOL, 1)(True), encoder(22, 0)([1, 2])
-(b'1.50', b'\x01', b'1 2')
+>>> encoder(type_oids.NUMERIC, 0)(Decimal("1.50")), encoder(type_oids.BOOL, 1)(True)
+(b'1.50', b'\x01')
+>>> encoder(22, 0)([1, 2])
+b'1 2'
 """
 
 from __future__ import annotations
@@ -15,27 +17,7 @@ from math import isinf, isnan
 from typing import Any
 from uuid import UUID
 
-from dpsql.interfaces.pgwire.values.type_oids import (
-    BOOL,
-    BYTEA,
-    DATE_OID,
-    ELEMENTS,
-    FLOAT4,
-    FLOAT8,
-    INT2VECTOR,
-    INTEGERS,
-    INTERVAL_OID,
-    NUMERIC,
-    OIDVECTOR,
-    REGCLASS,
-    REGPROC,
-    REGTYPE,
-    TIME_OID,
-    TIMESTAMP_OID,
-    TIMESTAMPTZ_OID,
-    UNSIGNED,
-    UUID_OID,
-)
+from dpsql.interfaces.pgwire.values import type_oids
 from dpsql.model.durations import days_and_rest, spelled
 
 Encoder = Callable[[Any], bytes]
@@ -43,7 +25,7 @@ TEXT_FORMAT, BINARY_FORMAT = 0, 1
 EPOCH = datetime(2000, 1, 1)  # noqa: DTZ001 - TIMESTAMP has no zone
 """Origin of PostgreSQL's days and microseconds."""
 
-_VECTORS = (INT2VECTOR, OIDVECTOR)
+_VECTORS = (type_oids.INT2VECTOR, type_oids.OIDVECTOR)
 _BASE_DIGITS = 4
 PLAIN_FROM, PLAIN_TO = 1e-4, 1e15
 """Range in which PostgreSQL writes no exponent."""
@@ -55,14 +37,16 @@ class OutOfRange(Exception):
 
 def encoder(oid: int, form: int, zone: tzinfo = UTC) -> Encoder:
     """Return the encoder of a type in text (0) or binary (1), with timestamps in `zone`."""
-    if oid in ELEMENTS:
-        element = encoder(ELEMENTS[oid], form, zone)
+    if oid in type_oids.ELEMENTS:
+        element = encoder(type_oids.ELEMENTS[oid], form, zone)
         if form == BINARY_FORMAT:
-            return partial(_array_binary, ELEMENTS[oid], element, int(oid not in _VECTORS))
+            return partial(
+                _array_binary, type_oids.ELEMENTS[oid], element, int(oid not in _VECTORS)
+            )
         return partial(_vector_text if oid in _VECTORS else _array_text, element)
     if form == BINARY_FORMAT:
         return _BINARY.get(oid, as_text)
-    if oid == TIMESTAMPTZ_OID:
+    if oid == type_oids.TIMESTAMPTZ_OID:
         return partial(_moment_text, zone)
     return _TEXT.get(oid, as_text)
 
@@ -77,8 +61,8 @@ def as_text(value: Any) -> bytes:
 
 def range_of(oid: int) -> tuple[int, int]:
     """Return the range of an integer type: its minimum, and its maximum plus one."""
-    bits = 8 * INTEGERS[oid]
-    return (0, 1 << bits) if oid in UNSIGNED else (-1 << bits - 1, 1 << bits - 1)
+    bits = 8 * type_oids.INTEGERS[oid]
+    return (0, 1 << bits) if oid in type_oids.UNSIGNED else (-1 << bits - 1, 1 << bits - 1)
 
 
 def _integer_text(oid: int) -> Encoder:
@@ -194,7 +178,11 @@ def _member_text(element: Encoder, value: Any) -> bytes:
 
 
 def _integer_binary(oid: int) -> Encoder:
-    (least, end), width, signed = range_of(oid), INTEGERS[oid], oid not in UNSIGNED
+    (least, end), width, signed = (
+        range_of(oid),
+        type_oids.INTEGERS[oid],
+        oid not in type_oids.UNSIGNED,
+    )
 
     def write(value: int) -> bytes:
         if not least <= value < end:
@@ -277,32 +265,32 @@ def _array_binary(oid: int, element: Encoder, lower: int, values: Sequence[Any])
 
 
 _TEXT: dict[int, Encoder] = {
-    **{oid: _integer_text(oid) for oid in INTEGERS},
-    BOOL: _bool_text,
-    BYTEA: _bytes_text,
-    FLOAT4: float_text,
-    FLOAT8: float_text,
-    NUMERIC: _numeric_text,
-    DATE_OID: _date_text,
-    TIME_OID: _time_text,
-    TIMESTAMP_OID: _timestamp_text,
-    INTERVAL_OID: _interval_text,
+    **{oid: _integer_text(oid) for oid in type_oids.INTEGERS},
+    type_oids.BOOL: _bool_text,
+    type_oids.BYTEA: _bytes_text,
+    type_oids.FLOAT4: float_text,
+    type_oids.FLOAT8: float_text,
+    type_oids.NUMERIC: _numeric_text,
+    type_oids.DATE_OID: _date_text,
+    type_oids.TIME_OID: _time_text,
+    type_oids.TIMESTAMP_OID: _timestamp_text,
+    type_oids.INTERVAL_OID: _interval_text,
 }
 
 _BINARY: dict[int, Encoder] = {
-    **{oid: _integer_binary(oid) for oid in INTEGERS},
-    BOOL: _bool_binary,
-    BYTEA: bytes,
-    FLOAT4: partial(struct.pack, "!f"),
-    FLOAT8: partial(struct.pack, "!d"),
-    NUMERIC: _numeric_binary,
-    DATE_OID: _date_binary,
-    TIME_OID: _time_binary,
-    TIMESTAMP_OID: _timestamp_binary,
-    TIMESTAMPTZ_OID: _moment_binary,
-    INTERVAL_OID: _interval_binary,
-    REGCLASS: _reg_binary,
-    REGPROC: _reg_binary,
-    REGTYPE: _reg_binary,
-    UUID_OID: lambda value: UUID(str(value)).bytes,
+    **{oid: _integer_binary(oid) for oid in type_oids.INTEGERS},
+    type_oids.BOOL: _bool_binary,
+    type_oids.BYTEA: bytes,
+    type_oids.FLOAT4: partial(struct.pack, "!f"),
+    type_oids.FLOAT8: partial(struct.pack, "!d"),
+    type_oids.NUMERIC: _numeric_binary,
+    type_oids.DATE_OID: _date_binary,
+    type_oids.TIME_OID: _time_binary,
+    type_oids.TIMESTAMP_OID: _timestamp_binary,
+    type_oids.TIMESTAMPTZ_OID: _moment_binary,
+    type_oids.INTERVAL_OID: _interval_binary,
+    type_oids.REGCLASS: _reg_binary,
+    type_oids.REGPROC: _reg_binary,
+    type_oids.REGTYPE: _reg_binary,
+    type_oids.UUID_OID: lambda value: UUID(str(value)).bytes,
 }

@@ -15,24 +15,7 @@ from typing import Any
 from uuid import UUID
 
 from dpsql.dialects.postgres.array_text import members
-from dpsql.interfaces.pgwire.values.type_oids import (
-    BOOL,
-    DATE_OID,
-    ELEMENTS,
-    FLOAT4,
-    FLOAT8,
-    INTEGERS,
-    INTERVAL_OID,
-    NUMERIC,
-    REGCLASS,
-    REGPROC,
-    REGTYPE,
-    TIME_OID,
-    TIMESTAMP_OID,
-    TIMESTAMPTZ_OID,
-    UNSIGNED,
-    UUID_OID,
-)
+from dpsql.interfaces.pgwire.values import type_oids
 from dpsql.interfaces.pgwire.values.wire_encoding import BINARY_FORMAT, EPOCH
 from dpsql.model.durations import parts_of
 
@@ -64,8 +47,8 @@ def parameter(raw: bytes, oid: int, form: int) -> Any:
 
 
 def _text(text: str, oid: int) -> Any:
-    if oid in ELEMENTS:
-        return _array(text, ELEMENTS[oid])
+    if oid in type_oids.ELEMENTS:
+        return _array(text, type_oids.ELEMENTS[oid])
     return _TEXT.get(oid, str)(text)
 
 
@@ -128,17 +111,17 @@ def _interval(text: str) -> timedelta | str:
 
 
 _TEXT: dict[int, Callable[[str], Any]] = {
-    **dict.fromkeys(INTEGERS, _integer),
-    BOOL: _boolean,
-    FLOAT4: float,
-    FLOAT8: float,
-    NUMERIC: _number,
-    DATE_OID: _date,
-    TIME_OID: _time,
-    TIMESTAMP_OID: _timestamp,
-    TIMESTAMPTZ_OID: _moment,
-    INTERVAL_OID: _interval,
-    UUID_OID: UUID,
+    **dict.fromkeys(type_oids.INTEGERS, _integer),
+    type_oids.BOOL: _boolean,
+    type_oids.FLOAT4: float,
+    type_oids.FLOAT8: float,
+    type_oids.NUMERIC: _number,
+    type_oids.DATE_OID: _date,
+    type_oids.TIME_OID: _time,
+    type_oids.TIMESTAMP_OID: _timestamp,
+    type_oids.TIMESTAMPTZ_OID: _moment,
+    type_oids.INTERVAL_OID: _interval,
+    type_oids.UUID_OID: UUID,
 }
 
 
@@ -146,16 +129,16 @@ _TEXT: dict[int, Callable[[str], Any]] = {
 
 
 def _binary(raw: bytes, oid: int) -> Any:
-    if oid in ELEMENTS:
+    if oid in type_oids.ELEMENTS:
         return _array_binary(raw)
     read = _BINARY.get(oid)
     return raw.decode() if read is None else read(raw)
 
 
 def _integer_binary(oid: int, raw: bytes) -> int:
-    if len(raw) != INTEGERS.get(oid, 4):
+    if len(raw) != type_oids.INTEGERS.get(oid, 4):
         raise ValueError
-    return int.from_bytes(raw, "big", signed=oid not in UNSIGNED)
+    return int.from_bytes(raw, "big", signed=oid not in type_oids.UNSIGNED)
 
 
 def _boolean_binary(raw: bytes) -> bool:
@@ -225,15 +208,18 @@ def _array_binary(raw: bytes) -> list[Any]:
 
 
 _BINARY: dict[int, Callable[[bytes], Any]] = {
-    **{oid: partial(_integer_binary, oid) for oid in (*INTEGERS, REGCLASS, REGTYPE, REGPROC)},
-    BOOL: _boolean_binary,
-    FLOAT4: partial(_float_binary, "!f"),
-    FLOAT8: partial(_float_binary, "!d"),
-    NUMERIC: _number_binary,
-    DATE_OID: _date_binary,
-    TIME_OID: _time_binary,
-    TIMESTAMP_OID: _timestamp_binary,
-    TIMESTAMPTZ_OID: lambda raw: _timestamp_binary(raw).replace(tzinfo=UTC),
-    INTERVAL_OID: _interval_binary,
-    UUID_OID: lambda raw: UUID(bytes=raw),
+    **{
+        oid: partial(_integer_binary, oid)
+        for oid in (*type_oids.INTEGERS, type_oids.REGCLASS, type_oids.REGTYPE, type_oids.REGPROC)
+    },
+    type_oids.BOOL: _boolean_binary,
+    type_oids.FLOAT4: partial(_float_binary, "!f"),
+    type_oids.FLOAT8: partial(_float_binary, "!d"),
+    type_oids.NUMERIC: _number_binary,
+    type_oids.DATE_OID: _date_binary,
+    type_oids.TIME_OID: _time_binary,
+    type_oids.TIMESTAMP_OID: _timestamp_binary,
+    type_oids.TIMESTAMPTZ_OID: lambda raw: _timestamp_binary(raw).replace(tzinfo=UTC),
+    type_oids.INTERVAL_OID: _interval_binary,
+    type_oids.UUID_OID: lambda raw: UUID(bytes=raw),
 }

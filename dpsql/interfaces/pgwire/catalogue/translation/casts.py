@@ -9,16 +9,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from dpsql.interfaces.pgwire.catalogue.translation import oids
-from dpsql.interfaces.pgwire.catalogue.translation.pg_terms import (
-    NULL,
-    Names,
-    PgScope,
-    Reading,
-    Term,
-    refuse,
-    unknown_literal,
-)
+from dpsql.interfaces.pgwire.catalogue.translation import oids, pg_terms
 from dpsql.model.errors import Reason, Refused
 
 _NUMBER = re.compile(r"\s*[+-]?\d{1,18}(\.\d{1,18})?\s*\Z")
@@ -28,7 +19,7 @@ _PARAMETERS = re.compile(r"\(\s*(\d+)\s*(?:,\s*\d+\s*)?\)")
 _HEADER = 4
 
 
-def target(node: exp.Expression, names: Names) -> tuple[int, int]:
+def target(node: exp.Expression, names: pg_terms.Names) -> tuple[int, int]:
     """Return the type that a cast names, with its modifier."""
     text = node.sql("postgres").lower()
     size = _PARAMETERS.search(text)
@@ -42,50 +33,50 @@ def target(node: exp.Expression, names: Names) -> tuple[int, int]:
     return oid, int(size[1]) + _HEADER if size is not None and sized else -1
 
 
-def cast(item: Term, oid: int, scope: PgScope) -> Term:
+def cast(item: pg_terms.Term, oid: int, scope: pg_terms.PgScope) -> pg_terms.Term:
     """Return an expression cast to type `oid`. Its column keeps its name."""
     reading = scope.reading
     if item.parameter is not None:
         return parameter(item.parameter, oid, reading)
     if item.literal is not None:
-        return Term(_constant(item.literal, oid, reading.names), oid, item.name)
-    return Term(_converted(item, oid), oid, item.name, zero=item.zero)
+        return pg_terms.Term(_constant(item.literal, oid, reading.names), oid, item.name)
+    return pg_terms.Term(_converted(item, oid), oid, item.name, zero=item.zero)
 
 
-def typed(item: Term, oid: int, scope: PgScope) -> Term:
+def typed(item: pg_terms.Term, oid: int, scope: pg_terms.PgScope) -> pg_terms.Term:
     """Return an untyped constant or parameter as `oid`; other expressions unchanged."""
     if item.parameter is None and item.literal is None:
         return item
     return cast(item, oid, scope)
 
 
-def agreed(items: list[Term], scope: PgScope) -> tuple[list[Term], int]:
+def agreed(items: list[pg_terms.Term], scope: pg_terms.PgScope) -> tuple[list[pg_terms.Term], int]:
     """Return expressions with their common type, and that type."""
     oid = oids.common(*(item.oid for item in items))
     return [typed(item, oid, scope) for item in items], oid
 
 
-def parameter(number: int, oid: int, reading: Reading) -> Term:
+def parameter(number: int, oid: int, reading: pg_terms.Reading) -> pg_terms.Term:
     """Return the value of a parameter as a constant of type `oid`; NULL before values are given."""
     reading.types.setdefault(number, oid)
     if reading.values is None:
-        return Term(f"CAST(NULL AS {oids.shadow_type(oid)})", oid)
+        return pg_terms.Term(f"CAST(NULL AS {oids.shadow_type(oid)})", oid)
     if not 0 < number <= len(reading.values):
         raise Refused(Reason.BAD_PARAMETER, expected=number, given=len(reading.values))
-    return Term(_value(reading.values[number - 1], oid, reading.names), oid)
+    return pg_terms.Term(_value(reading.values[number - 1], oid, reading.names), oid)
 
 
-def untyped(number: int, reading: Reading) -> Term:
+def untyped(number: int, reading: pg_terms.Reading) -> pg_terms.Term:
     """Return a parameter with a type from its context, or text by default."""
     if reading.values is None:
-        return Term("NULL", oids.UNKNOWN, parameter=number)
+        return pg_terms.Term("NULL", oids.UNKNOWN, parameter=number)
     if not 0 < number <= len(reading.values):
         raise Refused(Reason.BAD_PARAMETER, expected=number, given=len(reading.values))
     value = _value(reading.values[number - 1], oids.TEXT, reading.names)
-    return Term(value, oids.UNKNOWN, parameter=number)
+    return pg_terms.Term(value, oids.UNKNOWN, parameter=number)
 
 
-def _value(value: Any, oid: int, names: Names) -> str:
+def _value(value: Any, oid: int, names: pg_terms.Names) -> str:
     match value:
         case None:
             return f"CAST(NULL AS {oids.shadow_type(oid)})"
@@ -98,9 +89,9 @@ def _value(value: Any, oid: int, names: Names) -> str:
     raise Refused(Reason.BAD_PARAMETER, why="one of them is not a value")
 
 
-def _constant(text: str, oid: int, names: Names) -> str:
+def _constant(text: str, oid: int, names: pg_terms.Names) -> str:
     """Return a constant of type `oid` from its text. Raises `Refused` for invalid texts."""
-    literal = unknown_literal(text).sql
+    literal = pg_terms.unknown_literal(text).sql
     if oid == oids.BOOL:
         word = text.strip().lower()
         if word not in _TRUE + _FALSE:
@@ -121,7 +112,7 @@ def _constant(text: str, oid: int, names: Names) -> str:
     return f"TRY_CAST({literal} AS {oids.shadow_type(oid)})"
 
 
-def _object(text: str, oid: int, names: Names) -> str:
+def _object(text: str, oid: int, names: pg_terms.Names) -> str:
     if text == "-":
         return "0"
     number = names.number(oid, text)
@@ -132,7 +123,7 @@ def _object(text: str, oid: int, names: Names) -> str:
     return str(number)
 
 
-def _array(text: str, oid: int, names: Names) -> str:
+def _array(text: str, oid: int, names: pg_terms.Names) -> str:
     """Return a constant like '{a,b}', or '1 2' for vectors."""
     if oid in (oids.INT2VECTOR, oids.OIDVECTOR):
         parts = text.split()
@@ -145,12 +136,12 @@ def _array(text: str, oid: int, names: Names) -> str:
     return f"CAST([{inner}] AS {oids.shadow_type(oid)})"
 
 
-def _converted(item: Term, oid: int) -> str:
+def _converted(item: pg_terms.Term, oid: int) -> str:
     """Return `item` as another type. Reg-types convert between numbers and names."""
     source = item.oid
     if source == oid:
         return item.sql
-    if item is NULL or item.sql == "NULL":
+    if item is pg_terms.NULL or item.sql == "NULL":
         return f"CAST(NULL AS {oids.shadow_type(oid)})"
     if source in oids.REGS and oid in oids.TEXTS:
         return f"pg_reg_text({source}, {item.sql})"
@@ -159,17 +150,17 @@ def _converted(item: Term, oid: int) -> str:
     if oids.ELEMENTS.get(source) in oids.REGS and oids.ELEMENTS.get(oid) in oids.TEXTS:
         return f"pg_reg_texts({oids.ELEMENTS[source]}, {item.sql})"
     if oid in oids.ELEMENTS and source in oids.ELEMENTS:
-        inner = _converted(Term("e", oids.ELEMENTS[source]), oids.ELEMENTS[oid])
+        inner = _converted(pg_terms.Term("e", oids.ELEMENTS[source]), oids.ELEMENTS[oid])
         return item.sql if inner == "e" else f"list_transform({item.sql}, lambda e: {inner})"
     if source in oids.ELEMENTS and oid in oids.TEXTS:
-        inner = _converted(Term("e", oids.ELEMENTS[source]), oids.TEXT)
+        inner = _converted(pg_terms.Term("e", oids.ELEMENTS[source]), oids.TEXT)
         return f"pg_array_text(list_transform({item.sql}, lambda e: {inner}))"
     if oid in oids.ELEMENTS and source in oids.TEXTS:
-        inner = _converted(Term("e", oids.TEXT), oids.ELEMENTS[oid])
+        inner = _converted(pg_terms.Term("e", oids.TEXT), oids.ELEMENTS[oid])
         parts = f"list_transform(pg_array_of({item.sql}), lambda e: {inner})"
         return f"CAST({parts} AS {oids.shadow_type(oid)})"
     if oid in oids.ELEMENTS:
-        return refuse("this cast")
+        return pg_terms.refuse("this cast")
     if oids.shadow_type(source) == oids.shadow_type(oid) and oid != oids.NUMERIC:
         return item.sql
     if oid == oids.INT4 and source == oids.CHAR:
