@@ -98,10 +98,12 @@ def _of_public_rows(
     """Yield positions of keys, with the combinations that the joined, filtered public rows have."""
     policy = columns.origin.policy
     optional = [join for join in _optional(rows) if _is_public(join.right, policy)]
+    scans = [scan for scan in _present(rows) if _is_public(scan, policy)]
+    if not (optional or scans):
+        return
     # Conditions within an optional side do not hold for absent rows.
     inside = set(chain.from_iterable(predicates(join.right) for join in optional))
     conditions = [each.predicate for each in _always(columns) if each not in inside]
-    scans = [scan for scan in _present(rows) if _is_public(scan, policy)]
     parts = _with_optional(_joined(scans, conditions, columns), optional, columns)
     for joined in _joined(parts, conditions, columns):
         public = reduce(_crossed, joined)

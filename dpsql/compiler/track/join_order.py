@@ -295,10 +295,10 @@ def counted(relation: Relation, policy: Policy, count: Count, identities: Identi
         return relation
     if not all(_is_unmoved(m.call) or _is_repeated(m) for m in relation.measures):
         return relation
-    joined = Joined.of(relation.input)
     tables = (part for part in relations(relation.input) if isinstance(part, Scan | Values))
-    if all(_is_public(part, policy) for part in tables):
+    if {_is_public(part, policy) for part in tables} != {True, False}:
         return relation
+    joined = Joined.of(relation.input)
     idle = [group for group in joined.groups() if _is_idle(group, relation, joined, policy)]
     numbers = [count(_product(group, joined), ()) for group in idle]
     # One row or none: `count` must not reveal which, and one multiplies nothing.

@@ -17,7 +17,6 @@ from dpsql.model.dataclass import dataclass
 CANCEL_REQUEST, SSL_REQUEST, GSSENC_REQUEST = 80877102, 80877103, 80877104
 """Request codes in place of a version."""
 MAX_STARTUP_BYTES = 10_000
-MAX_FIELDS = 65_535
 
 
 class ProtocolError(Exception):

@@ -1,0 +1,23 @@
+"""The path of a question through the package stays short, as `benchmarks.house` counts it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+MOST_OF_A_REFUSAL, MOST_OF_A_COUNT = 280, 1100
+COUNTED = "import json; from benchmarks import house; print(json.dumps([*house.traces()]))"
+
+
+@pytest.mark.full("traces two questions, in a process that compiled nothing before")
+def test_a_refusal_and_a_count_enter_few_functions() -> None:
+    call = [sys.executable, "-c", COUNTED]
+    run = subprocess.run(call, capture_output=True, check=True)  # noqa: S603
+    rows = {name: counts for name, *counts in json.loads(run.stdout)}
+    refused, offered = rows["refused"], rows["its offer"]
+    assert refused[0] <= MOST_OF_A_REFUSAL < refused[0] + offered[0], "the twin counts the offer"
+    assert rows["COUNT(*)"][0] <= MOST_OF_A_COUNT
+    assert refused[-2:] == [0, 0], "neither a side system nor a ledger"
