@@ -271,9 +271,13 @@ def _scaled(notice: Scaled | SharedPresence, names: str) -> str:
         return _spread(notice, names)
     rounded = float(f"{notice.most:.4g}")
     units, most = notice.units, _value(rounded)
-    bound = f"each of {units} counts with at most {most} {notice.what} in {names}"
-    if notice.what not in (Contributed.UNITS, Contributed.ROWS):
-        bound = f"the {notice.what} of each of {units} add at most {most} to {names}"
+    match notice.what:
+        case Contributed.UNITS | Contributed.ROWS:
+            bound = f"one of {units} counts with at most {most} {notice.what} in {names}"
+        case Contributed.VALUES:
+            bound = f"one of {units} adds at most {most} to {names}"
+        case _:
+            bound = f"the {notice.what} of one of {units} add at most {most} to {names}"
     if not notice.visible:
         return f"{bound}: too few {units} to find a better limit; declare max_per_unit"
     beyond = f"at most about {notice.above:,} have more, and their excess is missing"
