@@ -13,7 +13,7 @@ from textwrap import indent
 
 import click
 
-from dpsql.interfaces.cli.budget_commands import budgets_text
+from dpsql.interfaces.cli.budget_sheet import budgets_text
 from dpsql.interfaces.cli.options import CommandSettings
 from dpsql.interfaces.cli.terminal import columns, encodable, note
 from dpsql.interfaces.doors import COMMAND_LINE
