@@ -448,10 +448,11 @@ def accept_store(store: Store, clock: Callable[[], datetime] = utc_now) -> None:
     """Record that the owner trusts the ledger in a store as it is now.
 
     For a ledger that was moved, restored or rolled back. Its chain must hold from the first entry
-    to the last; then the mark is set to it. The acceptance itself is recorded. Raises LedgerError
-    if the chain is broken: an edited ledger cannot be accepted.
+    to the last; then the mark is set to it. The acceptance itself is recorded. An earlier schema is
+    upgraded first. Raises LedgerError if the chain is broken: an edited ledger cannot be accepted.
     """
     with store.failing_closed(), _CALLS, store.connection() as opened:
+        store.prepare_schema(opened, lambda: store.require_schema(()))  # an empty place is none
         with store.transaction(opened, write=True) as schema:
             store.require_schema(schema)
             book = Book(store, opened, lambda: store.clock(opened) or clock())
