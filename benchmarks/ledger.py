@@ -1,10 +1,11 @@
 """Charges per second and their latency, beside a bare insert with the same pragmas.
 
-    python benchmarks/ledger.py [CHARGES]
+    python benchmarks/ledger.py [CHARGES [postgresql://…]]
 
 The bare insert is one row, one transaction, one fsync discipline, on a connection kept open: the
 least that a durable debit can cost here. The ledger adds its checks and its mark, which is two
-more fsyncs. Both take turns in the same folder.
+more fsyncs. Both take turns in the same folder. With the address of an empty database the same is
+measured on that server: a charge of a ledger there, beside a plain transaction of the same size.
 """
 
 from __future__ import annotations
@@ -20,13 +21,17 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
+import psycopg
+
 from benchmarks.common import seconds, table
-from dpsql.ledgers import Charge, store
+from dpsql.ledgers import Charge, LedgerPlace, store
 from dpsql.ledgers.book import Book
 from dpsql.ledgers.chain import EntryKind
 from dpsql.ledgers.codec import encode_event
-from dpsql.ledgers.sqlite import SqliteLedger, utc_now
+from dpsql.ledgers.open_ledger import store_at
+from dpsql.ledgers.sqlite import SqliteLedger, StoredLedger, accept_store, utc_now
 from dpsql.ledgers.store import Patience, SqliteStore
+from dpsql.model.errors import LedgerError
 from dpsql.model.vocabulary import Event, Loss, Mechanism, Noise, NoiseEvent, Sensitivity
 
 PART = NoiseEvent(Noise(Mechanism.DISCRETE_GAUSSIAN, Fraction(1000, 3)), Sensitivity(1, 0, 10))
@@ -61,7 +66,38 @@ def inserting(folder: str, name: str) -> Callable[[int], object]:
     return insert
 
 
-MAKERS = {"ledger charge": charging, "bare insert": inserting}
+def charging_on_server(folder: str, name: str) -> Callable[[int], object]:
+    """Charges of one host, whose mark is in the folder."""
+    store = store_at(LedgerPlace(f"{folder}/{name}", sys.argv[2]))
+    try:
+        ledger = StoredLedger.over(store)
+    except LedgerError:
+        accept_store(store)
+        ledger = StoredLedger.over(store)
+    return lambda n: ledger.charge(charge(f"{folder}-{name}-{n}"))
+
+
+def inserting_on_server(folder: str, name: str) -> Callable[[int], object]:
+    """One row per transaction, on a connection kept open."""
+    del folder
+    opened = psycopg.connect(sys.argv[2], autocommit=True)
+    opened.execute("CREATE TABLE IF NOT EXISTS bare (text text)")
+    text = encode_event(EVENT)
+
+    def insert(n: int) -> None:
+        opened.execute("BEGIN")
+        opened.execute("INSERT INTO bare VALUES (%s)", (f"{name}-{n}-{text}",))
+        opened.execute("COMMIT")
+
+    return insert
+
+
+MAKERS = {
+    "ledger charge": charging,
+    "bare insert": inserting,
+    "server charge": charging_on_server,
+    "server insert": inserting_on_server,
+}
 
 
 def work(what: str, folder: str, name: str, count: int, start: Any, results: Any) -> None:
@@ -131,16 +167,17 @@ def fill(path: str) -> None:
 
 def main() -> None:
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 400
+    on_server = len(sys.argv) > 2
+    insert, debit = ("server insert", "server charge") if on_server else (*MAKERS,)[1::-1]
     rows = []
-    for processes in (1, 8):
-        bare = measured("bare insert", processes, count)
-        ours = measured("ledger charge", processes, count)
-        rows += [
-            ("bare insert", processes, *bare, 1.0),
-            ("ledger charge", processes, *ours, bare[0] / ours[0]),
-        ]
+    for processes in (1, 4 if on_server else 8):
+        bare = measured(insert, processes, count)
+        ours = measured(debit, processes, count)
+        rows += [(insert, processes, *bare, 1.0), (debit, processes, *ours, bare[0] / ours[0])]
     header = ("what", "processes", "per second", "p50 ms", "p99 ms", "times the bare insert")
     table("Durable debits", header, rows)
+    if on_server:
+        return
     opened, charged = opening()
     table(f"A ledger of {ENTRIES:,} entries", ("open s", "charge s"), [(opened, charged)])
 

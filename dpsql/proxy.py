@@ -20,7 +20,7 @@ from dpsql.engines.limited import Following
 from dpsql.engines.pool import EnginePool
 from dpsql.engines.versions import require_tested
 from dpsql.ledgers import Ledger, altered, removed
-from dpsql.ledgers.sqlite import SqliteLedger
+from dpsql.ledgers.open_ledger import open_ledger
 from dpsql.model.table_names import unknown_name
 from dpsql.model.tree import Span, SqlType
 from dpsql.model.vocabulary import (
@@ -122,7 +122,7 @@ class Proxy:
         """Open a proxy over a started engine, which is closed if it cannot be used."""
         try:
             require_tested()
-            ledger = SqliteLedger.open(draft.ledger)
+            ledger = open_ledger(draft.ledger)
             rebind = partial(bound, draft, engine, ledger)
             reach = partial(reached, rebind)
             return cls(reach(), engine, ledger, rebind=reach, compiler=compiler)

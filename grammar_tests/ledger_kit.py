@@ -16,7 +16,7 @@ from typing import Any
 
 from dpsql.ledgers import Charge, Ledger, Remembered, store
 from dpsql.ledgers.chain import EntryRow, link
-from dpsql.ledgers.sqlite import SqliteLedger
+from dpsql.ledgers.sqlite import SqliteLedger, StoredLedger
 from dpsql.model.vocabulary import (
     Event,
     Loss,
@@ -28,6 +28,7 @@ from dpsql.model.vocabulary import (
     SelectionEvent,
     Sensitivity,
 )
+from grammar_tests.postgres_kit import Postgres
 
 EVENT = Event(
     (
@@ -58,6 +59,30 @@ def raw(path: Path) -> closing[sqlite3.Connection]:
 def contents(path: Path) -> dict[str, bytes]:
     """Every byte of the ledger and its mark; only while no call is under way."""
     return {p.name: p.read_bytes() for p in sorted(path.parent.glob(f"{path.name}*"))}
+
+
+def on_server(server: Postgres, beside: Path) -> StoredLedger:
+    """A new ledger on a server, whose mark is beside a path."""
+    import psycopg  # noqa: PLC0415 - an extra
+
+    from dpsql.ledgers.postgres_store import PostgresStore  # noqa: PLC0415
+
+    with psycopg.connect(server.conninfo(), autocommit=True) as session:
+        session.execute("DROP SCHEMA IF EXISTS dpsql_ledger CASCADE")
+    return StoredLedger.over(PostgresStore(server.conninfo(), str(beside), wait=lambda _: None))
+
+
+def kept(ledger: StoredLedger) -> object:
+    """All that a ledger's store keeps, and the mark; only while no call is under way."""
+    kept = ledger._store
+    if isinstance(kept, store.SqliteStore):
+        return contents(Path(kept.name))
+    with kept.connection() as opened:
+        tables = [
+            opened.execute(f"SELECT * FROM dpsql_ledger.{table} ORDER BY 1").fetchall()
+            for table in ("entries", "answers", "head", "claims")
+        ]
+    return tables, kept.read_mark()
 
 
 def ask(ledger: Ledger, query_id: str = "q1", **changes: Any) -> None:

@@ -97,3 +97,35 @@ def _run(command: list[str | Path]) -> None:
     subprocess.run(  # noqa: S603 - programs of the server's package
         list(map(str, command)), check=True, capture_output=True, timeout=60, cwd="/"
     )
+
+
+def tool(server: Postgres, name: str, *arguments: str | Path) -> None:
+    """Run a program of the server's package, as its user, over its socket."""
+    there = ["-h", server.folder, "-p", str(server.port), "-U", OWNER]
+    _run([*_unprivileged(Path(server.folder)), BIN / name, *there, *arguments])
+
+
+def control(server: Postgres, *arguments: str) -> None:
+    """Start, stop, reload or promote a server by pg_ctl; waits until that is done."""
+    folder = Path(server.folder)
+    log = ["-D", str(folder / "data"), "-w", "-l", str(folder / "log")]
+    _run([*_unprivileged(folder), BIN / "pg_ctl", *log, *arguments])
+
+
+@contextmanager
+def standby_of(primary: Postgres) -> Iterator[Postgres]:
+    """A second server that follows the first, under the name `second`."""
+    folder = Path(tempfile.mkdtemp(prefix="pg15"))
+    as_user = _unprivileged(folder)
+    copy, data = Postgres(str(folder), primary.port), folder / "data"
+    try:
+        source = f"{primary.conninfo()} application_name=second"
+        tool(primary, "pg_basebackup", "-c", "fast", "-R", "-d", source, "-D", data)
+        with (data / "postgresql.conf").open("a") as file:
+            file.write(f"unix_socket_directories = '{folder}'\n")
+        control(copy, "start")
+        yield copy
+    finally:
+        with suppress(subprocess.CalledProcessError):
+            _run([*as_user, BIN / "pg_ctl", "-D", data, "-m", "immediate", "-w", "stop"])
+        shutil.rmtree(folder, ignore_errors=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from dpsql.ledgers import LedgerPlace
 from dpsql.model.vocabulary import Policy
 from dpsql.policy.draft import Draft, ServerSettings
 from dpsql.policy.restrict import restrict_policy
@@ -78,7 +79,8 @@ def granted(policy: Policy, name: str) -> Policy:
     """The policy as an analyst with these roles sees it."""
     draft = Draft(
         path="", lines=Lines(""), database=policy.database, unit=policy.unit, tables=(), budgets=(),
-        analysts=(), ledger="", limits=policy.limits, server=ServerSettings(), roles=ROLES[name],
+        analysts=(), ledger=LedgerPlace(""), limits=policy.limits, server=ServerSettings(),
+        roles=ROLES[name],
     )  # fmt: skip
     bound = with_roles(policy, draft)
     return restrict_policy(bound, tuple(role.name for role in ROLES[name]))

@@ -109,7 +109,7 @@ class Scratch:
         draft = load(str(path))
         people = Schema(catalogue(self._engine.rows))
         self._private = bind(draft, people, lambda _table, _column: [])
-        ledger = SqliteLedger.open(draft.ledger)
+        ledger = SqliteLedger.open(draft.ledger.path)
         engine: Any = self._engine
         self.proxy = Proxy(self._policy(), engine, ledger)
 

@@ -459,9 +459,12 @@ class SimulatedStore:
     def transaction(self, opened: Any, *, write: bool) -> AbstractContextManager[list[str]]:
         return self.world.transaction(opened, write=write)
 
-    def create_place(self) -> None: ...
+    def create_place(self, ledger_id: str) -> None: ...
 
-    def prepare_schema(self, opened: Any, create: Callable[[], None]) -> None:
+    def prepare_schema(
+        self, opened: Any, create: Callable[[], None], *, ledger_id: str = ""
+    ) -> None:
+        del ledger_id
         with self.transaction(opened, write=False) as schema:
             if schema:
                 return
@@ -481,6 +484,10 @@ class SimulatedStore:
 
     def write_head(self, opened: Any, state: State) -> None:
         opened.head = state.hash
+
+    def retire(self, opened: Any, why: str) -> None: ...
+
+    def reopen(self, opened: Any) -> None: ...
 
     def clock(self, _opened: object) -> None: ...
 
@@ -505,6 +512,10 @@ class SimulatedStore:
     @contextmanager
     def claimed(self, _text: str) -> Iterator[bool]:
         yield True
+
+    @contextmanager
+    def running(self, _analyst: str) -> Iterator[int]:
+        yield 0
 
     def stamp(self) -> object: ...
 

@@ -44,7 +44,7 @@ WAYS = ["basic", "advanced", "renyi", "zcdp", "pld"]
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A policy whose budget was charged thirty times, ten times by bob."""
     path = policy(tmp_path_factory.mktemp("compare"))
-    with closing(SqliteLedger.open(load(str(path)).ledger)) as ledger:
+    with closing(SqliteLedger.open(load(str(path)).ledger.path)) as ledger:
         for n in range(30):
             who = "bob" if n % 3 == 0 else "ana"
             asked = charge(f"q{n}", analyst=who, event=Event((NOISE,)), limit=Loss(10**9, 10**18))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -12,7 +12,7 @@ import pytest
 
 from dpsql.ledgers import Charge, Ledger, Remembered, Spent
 from dpsql.ledgers import chain as chain_module
-from dpsql.ledgers.sqlite import SqliteLedger
+from dpsql.ledgers.sqlite import SqliteLedger, StoredLedger
 from dpsql.model.errors import LedgerError, Reason, Refused
 from dpsql.model.vocabulary import (
     Fact,
@@ -22,10 +22,10 @@ from dpsql.model.vocabulary import (
     Voucher,
 )
 from grammar_tests import ledger_kit as kit
+from grammar_tests import postgres_kit
 from grammar_tests.ledger_kit import ANSWER, EVENT, LIMIT, LOSS, ask, charge, recall
+from grammar_tests.postgres_kit import Postgres
 
-Make = Callable[[str], Ledger]
-IMPLEMENTATIONS: tuple[Make, ...] = (SqliteLedger.open,)
 QUESTION, VERSION, TENTH = kit.PLAIN.question, kit.PLAIN.policy_version, Decimal("0.1")
 
 
@@ -34,10 +34,21 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "dpsql.ledger"
 
 
-@pytest.fixture(params=IMPLEMENTATIONS)
-def ledger(request: pytest.FixtureRequest, path: Path) -> Ledger:
-    opened: Ledger = request.param(str(path))
-    return opened
+@pytest.fixture(scope="module")
+def server() -> Iterator[Postgres]:
+    with postgres_kit.running(fsync="on") as started:
+        yield started
+
+
+SERVER = pytest.param("server", marks=pytest.mark.full("a database server is started"))
+
+
+@pytest.fixture(params=["file", SERVER])
+def ledger(request: pytest.FixtureRequest, path: Path) -> StoredLedger:
+    """A new ledger of each implementation."""
+    if request.param == "file":
+        return SqliteLedger.open(str(path))
+    return kit.on_server(request.getfixturevalue("server"), path)
 
 
 # --- spending --------------------------------------------------------------------------------
@@ -77,19 +88,19 @@ def test_an_exhausted_budget_says_what_is_left(ledger: Ledger, loss: Loss) -> No
     assert refused.value.facts["left"] == Loss(0)
 
 
-def writes_nothing(ledger: Ledger, path: Path) -> None:
+def writes_nothing(ledger: StoredLedger) -> None:
     ledger.charge(charge("q1"))
-    before = kit.contents(path)
+    before = kit.kept(ledger)
     with pytest.raises(Refused):
         ledger.charge(charge("q2", loss=Loss(1000)))
     ledger.recall("ana", QUESTION, VERSION, TENTH)
     ledger.spent("default")
     ledger.history("ana", 5)
-    assert kit.contents(path) == before
+    assert kit.kept(ledger) == before
 
 
-def test_a_refusal_and_every_reading_write_nothing(ledger: Ledger, path: Path) -> None:
-    writes_nothing(ledger, path)
+def test_a_refusal_and_every_reading_write_nothing(ledger: StoredLedger) -> None:
+    writes_nothing(ledger)
 
 
 class Notes(SqliteLedger):
@@ -105,7 +116,7 @@ class Notes(SqliteLedger):
 
 def test_a_ledger_that_notes_refusals_is_caught(path: Path) -> None:
     with pytest.raises(AssertionError):
-        writes_nothing(Notes.open(str(path)), path)
+        writes_nothing(Notes.open(str(path)))
 
 
 def charged_of_three(ledger: Ledger) -> Loss:
@@ -132,12 +143,12 @@ def test_a_ledger_that_charges_one_by_one_is_caught(path: Path) -> None:
     assert charged_of_three(OneByOne.open(str(path))) != Loss(0)
 
 
-def test_accountants_are_never_mixed(ledger: Ledger, path: Path) -> None:
+def test_accountants_are_never_mixed(ledger: StoredLedger) -> None:
     ledger.charge(charge("q1"))
-    before = kit.contents(path)
+    before = kit.kept(ledger)
     with pytest.raises(LedgerError, match="never mixed"):
         ledger.charge(charge("q2", accountant="pure"))
-    assert kit.contents(path) == before
+    assert kit.kept(ledger) == before
     ledger.charge(charge("q3", accountant="pure", budget="other"))
 
 

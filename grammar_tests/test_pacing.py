@@ -52,6 +52,10 @@ class Book:
     def late(self, analyst: str) -> int:
         return self.counts[analyst]
 
+    @contextmanager
+    def running(self, analyst: str, most: int) -> Iterator[bool]:
+        yield self.late(analyst) <= most
+
 
 class Time:
     """A clock that moves when somebody waits, or works; alarms ring when it passes them."""

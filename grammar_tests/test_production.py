@@ -64,7 +64,7 @@ def test_its_policy_is_one(tmp_path: Path) -> None:
     (fragment,) = fenced("toml")
     (tmp_path / "dpsql.toml").write_text(merge(demo.POLICY, fragment), encoding="utf-8")
     found = load(str(tmp_path / "dpsql.toml"))
-    assert found.ledger == tomllib.loads(fragment)["ledger"]["path"]
+    assert found.ledger.path == tomllib.loads(fragment)["ledger"]["path"]
     assert found.server.certificate == "/etc/dpsql/server.pem"
 
 

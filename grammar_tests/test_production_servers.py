@@ -12,7 +12,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 import psycopg
@@ -20,12 +20,14 @@ import pytest
 
 from dpsql.interfaces.pgwire.catalogue import Catalogue
 from dpsql.interfaces.pgwire.login_file import User, verifier_of, write_users
+from dpsql.ledgers.open_ledger import accept_ledger, open_ledger
 from dpsql.ledgers.sqlite import SqliteLedger
 from dpsql.policy import demo
+from dpsql.policy.load import load
 from dpsql.proxy import Proxy
 from examples.production.backup import back_up
 from examples.production.lost import lost
-from grammar_tests.postgres_kit import _unprivileged
+from grammar_tests.postgres_kit import DATABASE, OWNER, Postgres, _unprivileged, running
 from grammar_tests.test_production import FILES
 from grammar_tests.test_wire_cli import SECRET, metrics  # noqa: F401  a fixture
 from grammar_tests.waiting import reserved_port, until
@@ -94,6 +96,51 @@ def test_two_servers_never_overspend_one_ledger(tmp_path: Path) -> None:
     assert refused == ["53400"] * 4
     assert charges == len(set(answered)) > 1
     assert pot.name == "default"
+
+
+def hosts(folder: Path, server: Postgres, number: int) -> list[Path]:
+    """Policies of several hosts over the same data, one ledger on a server, and marks of their
+    own.
+    """
+    text = prepared(folder, "1.0").read_text(encoding="utf-8")
+    url = f"postgresql:///{DATABASE}?host={server.folder}&user={OWNER}"
+    policies = [folder / f"host{n}.toml" for n in range(number)]
+    for n, policy in enumerate(policies):
+        place = f'path = "host{n}.ledger"\nurl = "{url}"'
+        policy.write_text(text.replace('path = "dpsql.ledger"', place), encoding="utf-8")
+        if n:
+            accept_ledger(load(str(policy)).ledger)
+        open_ledger(load(str(policy)).ledger).close()
+    return policies
+
+
+@pytest.mark.full("servers are started")
+def test_three_hosts_share_budgets_answers_and_late_queries(tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        database = stack.enter_context(running(fsync="on"))
+        policies = hosts(tmp_path, database, 3)
+        ports = [stack.enter_context(serving(policy))[0] for policy in policies]
+        clients = [stack.enter_context(connect(port)) for port in ports]
+        sql = "SELECT COUNT(*) FROM customers"
+        same = [client.execute(sql).fetchall() for client in clients]
+        assert same[0] == same[1] == same[2]
+        refused = list[str | None]()
+        for number in range(60):
+            try:
+                clients[number % 3].execute(f"SELECT COUNT(*) FROM orders WHERE amount > {number}")
+            except psycopg.Error as error:
+                refused.append(error.sqlstate)
+        assert set(refused) == {"53400"}
+        ledger = stack.enter_context(closing(open_ledger(load(str(policies[1])).ledger)))
+        charged = ledger.history(None, 1000)
+        assert len(charged) == 61 - len(refused) > 1
+        assert len({entry.query_id for entry in charged}) == len(charged)
+        ledger.verify()
+        for _ in range(20):
+            ledger.record_late("ana", "q0")
+        for client in clients:
+            with pytest.raises(psycopg.Error, match="ask nothing new"):
+                client.execute("SELECT COUNT(*) FROM orders WHERE amount > 0.5")
 
 
 @pytest.mark.full("opens servers or connects clients")

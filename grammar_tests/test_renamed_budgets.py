@@ -41,7 +41,7 @@ def test_what_was_spent_under_another_name_is_known(renamed: Path) -> None:
     (pot,) = unnamed_budgets_of(str(renamed))
     assert (pot.budget, pot.accountant) == ("default", "zcdp")
     assert pot.spent.amount > 0
-    ledger = SqliteLedger.open(load(str(renamed)).ledger)
+    ledger = SqliteLedger.open(load(str(renamed)).ledger.path)
     assert ledger.budgets() == (pot,)
     assert ledger.spent("default") == pot.spent
 

@@ -9,6 +9,7 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from types import SimpleNamespace
@@ -91,11 +92,12 @@ def test_a_simulated_disk_keeps_what_a_file_keeps(
 
 
 @pytest.mark.campaign
-def test_so_it_is_under_all_seeds() -> None:
+@pytest.mark.parametrize("server", [False, True])
+def test_so_it_is_under_all_seeds(*, server: bool) -> None:
     step = WHOLE // 100
     parts = [range(first, first + step) for first in range(0, WHOLE, step)]
     with ProcessPoolExecutor(os.cpu_count(), get_context("spawn")) as pool:
-        seen = sum(pool.map(simulated, parts), Counter[str]())
+        seen = sum(pool.map(partial(simulated, server=server), parts), Counter[str]())
     print(dict(seen))  # noqa: T201 - for the report
 
 
@@ -149,6 +151,9 @@ def forgets_stops(patch: pytest.MonkeyPatch) -> None:
 
 TWINS: dict[str, Callable[[], int]] = {
     "believes every commit": lambda: first_wrong(SLICE, make=BelievesEveryCommit, server=True),
+    "reads before it locks on a server": lambda: first_wrong(
+        SLICE, make=ReadsBeforeItLocks, server=True
+    ),
     "reads before it locks": lambda: first_wrong(SLICE, make=ReadsBeforeItLocks),
     "forgets crashed commits": lambda: first_wrong(SLICE, make=ForgetsCrashedCommits),
     "checks the budget alone": lambda: first_wrong(SLICE, twin=checks_the_budget_alone),

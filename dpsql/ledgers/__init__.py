@@ -6,6 +6,7 @@ S4.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
@@ -273,6 +274,21 @@ class Stopped:
     analyst: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class LedgerPlace:
+    """Where a ledger is: the file `path`; or the server `url`, with this host's mark beside
+    `path`.
+    """
+
+    path: str
+    url: str = ""
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether a ledger may be there already; a server is always asked."""
+        return bool(self.url) or os.path.exists(self.path)  # noqa: PTH110
+
+
 class Ledger(Protocol):
     """The durable, append-only record shared by every proxy that guards one database.
 
@@ -298,6 +314,13 @@ class Ledger(Protocol):
         """Claim a text for this process until the exit; yield False if another process has it.
 
         Does not wait. A claim ends with its process. Threads of a process share its claims.
+        """
+
+    def running(self, analyst: str, most: int) -> AbstractContextManager[bool]:
+        """Count a running query of an analyst on all servers until the exit; does not wait.
+
+        Yield False if running and late queries together would be more than `most`. A ledger in a
+        file counts late queries alone: its processes count their own running ones.
         """
 
     def remember(self, query_id: str, answer: tuple[Noisy, ...]) -> None:

@@ -53,13 +53,19 @@ class Store(Protocol):
         Raises `UnknownCommit` if the outcome of its commit is not known.
         """
 
-    def create_place(self) -> None:
-        """Make an empty place for the ledger, unless there is one. Raises LedgerError if it is
-        gone.
+    def create_place(self, ledger_id: str) -> None:
+        """Make an empty place, unless there is one.
+
+        Raises LedgerError if this host has a mark of a ledger with another id.
         """
 
-    def prepare_schema(self, opened: LedgerSession, create: Callable[[], None]) -> None:
-        """Write the schema into an empty place, then call `create`; upgrade an earlier schema."""
+    def prepare_schema(
+        self, opened: LedgerSession, create: Callable[[], None], *, ledger_id: str = ""
+    ) -> None:
+        """Write the schema into an empty place, then call `create`; upgrade an earlier schema.
+
+        Raises LedgerError as `create_place` does.
+        """
 
     def require_schema(self, schema: Sequence[str]) -> None:
         """Raise LedgerError unless the schema is the one that this version writes."""
@@ -106,6 +112,12 @@ class Store(Protocol):
     def clock(self, opened: LedgerSession) -> datetime | None:
         """Return the time of the store in this transaction; None if it has no clock."""
 
+    def retire(self, opened: LedgerSession, why: str) -> None:
+        """Record in a transaction that nothing is charged here until the owner accepts it."""
+
+    def reopen(self, opened: LedgerSession) -> None:
+        """Record that the owner accepts the ledger here."""
+
     # --- the mark of this host ---
 
     def identity(self, opened: LedgerSession) -> str:
@@ -124,6 +136,11 @@ class Store(Protocol):
 
     def claimed(self, text: str) -> AbstractContextManager[bool]:
         """Claim a text until the exit; yield False if another process has it."""
+
+    def running(self, analyst: str) -> AbstractContextManager[int]:
+        """Count a running query until the exit; yield the number on all hosts, or 0 if the store
+        counts none.
+        """
 
     def stamp(self) -> object:
         """Return a value that changes with any write; nothing is verified."""

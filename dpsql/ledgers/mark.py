@@ -24,6 +24,10 @@ ACCEPT = (
 )
 
 
+MOVED = "moved to "
+"""Prefix of the identity in the mark of a ledger that was moved to another place."""
+
+
 @dataclass(frozen=True, slots=True)
 class Mark:
     """The ledger's id, its last known entry, that entry's hash (hex), and the identity of its
@@ -136,6 +140,8 @@ def _difference(mark: Mark | None, state: State, marked: str | None, identity: s
         )
     if mark.ledger != state.ledger:
         return "is another ledger than the one its mark belongs to."
+    if mark.identity.startswith(MOVED):
+        return f"was moved to {mark.identity.removeprefix(MOVED)}. Name that one in the policy."
     if mark.identity != identity:
         return "is a copy, or a restored backup, of the file its mark belongs to."
     if mark.sequence > state.sequence:

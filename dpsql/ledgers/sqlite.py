@@ -97,7 +97,7 @@ class StoredLedger:
         """
         ledger = cls(store, clock)
         with store.failing_closed():
-            store.create_place()
+            store.create_place("")
             ledger._begin()
         return ledger
 
@@ -130,6 +130,15 @@ class StoredLedger:
             with self._store.failing_closed():
                 own = stack.enter_context(self._store.claimed(text))
             yield own
+
+    @contextmanager
+    def running(self, analyst: str, most: int) -> Iterator[bool]:
+        """Count a running query on all servers; see `Ledger.running`."""
+        with ExitStack() as stack:
+            with self._store.failing_closed():
+                number = stack.enter_context(self._store.running(analyst))
+            # Late answers are recorded before their query ends: read now, none is left out.
+            yield self.late(analyst) + number <= most
 
     def remember(self, query_id: str, answer: tuple[Noisy, ...]) -> None:
         """Record the answer of a charged query; see `Ledger.remember`."""
@@ -330,6 +339,23 @@ class StoredLedger:
                 book.answer(query_id)
             return book.state.sequence, book.state.hash.hex()
 
+    def ledger_id(self) -> str:
+        """Return the id of the ledger, which a copy of it has too."""
+        with self._reading() as book:
+            return book.state.ledger
+
+    @contextmanager
+    def whole(self, close: str | None = None) -> Iterator[tuple[Store, Book]]:
+        """Read the whole ledger in one transaction: its store, and its book, verified.
+
+        With `close`, the name of another place, nothing is charged here from then on.
+        """
+        with self._reading() if close is None else self._writing() as book:
+            book.catch_up(START)
+            yield self._store, book
+            if close is not None:
+                self._store.retire(book.opened, close)
+
     # --- transactions ---
 
     def _begin(self) -> None:
@@ -392,13 +418,17 @@ class StoredLedger:
 
         The lock waits until that transaction ended. The hash of its last entry identifies it.
         """
-        with self._verified(opened, write=True) as book:
-            if self._store.hash_at(opened, reached.sequence) != reached.hash:
-                raise LedgerError(
-                    f"The ledger {self._store.name} lost the connection, and nothing was recorded. "
-                    "Ask again."
-                )
-            self._store.write_head(opened, book.state)  # a standby has what is before it, too
+        try:
+            with self._store.failing_closed(), self._verified(opened, write=True) as book:
+                recorded = self._store.hash_at(opened, reached.sequence) == reached.hash
+                self._store.write_head(opened, book.state)  # a standby has what is before it, too
+        except LedgerError:
+            raise UnknownCommit(self._store.name) from None
+        if not recorded:
+            raise LedgerError(
+                f"The ledger {self._store.name} lost the connection, and nothing was recorded. "
+                "Ask again."
+            )
 
     def _move_mark(self, opened: LedgerSession, reached: State) -> None:
         """Move the mark to this end, unless another process moved it far enough."""
@@ -458,6 +488,7 @@ def accept_store(store: Store, clock: Callable[[], datetime] = utc_now) -> None:
             book = Book(store, opened, lambda: store.clock(opened) or clock())
             book.catch_up(START)
             book.append(EntryKind.ACCEPTED, detail=store.identity(opened))
+            store.reopen(opened)
             store.write_head(opened, book.state)
         with store.marking(opened):
             store.write_mark(mark_of(book.state, store.identity(opened)))

@@ -20,9 +20,17 @@ from urllib.parse import quote
 from dpsql.ledgers.chain import EntryRow, State
 from dpsql.ledgers.claims import Claims
 from dpsql.ledgers.ledger_store import LedgerSession
-from dpsql.ledgers.mark import Mark, identity_of, mark_path, read_mark, sync_folder, write_mark
+from dpsql.ledgers.mark import (
+    MOVED,
+    Mark,
+    identity_of,
+    mark_path,
+    read_mark,
+    sync_folder,
+    write_mark,
+)
 from dpsql.mechanisms.entropy import Entropy
-from dpsql.model.dataclass import dataclass, field
+from dpsql.model.dataclass import dataclass, field, replace
 from dpsql.model.errors import LedgerError
 
 T = TypeVar("T")
@@ -380,13 +388,15 @@ class SqliteStore:
         """Run one transaction, which yields the file's schema."""
         return transaction(opened, self._patience, write=write)
 
-    def create_place(self) -> None:
-        """Create the file if there is none. Raises LedgerError if there is a mark of it."""
+    def create_place(self, ledger_id: str) -> None:
+        """Create the file if there is none. Raises LedgerError if there is another mark."""
         if not os.path.exists(self.name):  # noqa: PTH110
-            self._require_no_mark()
+            self._require_no_mark(ledger_id)
             create_file(self.name)
 
-    def prepare_schema(self, opened: Any, create: Callable[[], None]) -> None:
+    def prepare_schema(
+        self, opened: Any, create: Callable[[], None], *, ledger_id: str = ""
+    ) -> None:
         """Write the schema into an empty file, then call `create`; upgrade an earlier schema."""
         with self.transaction(opened, write=False) as schema:
             empty, earlier = not schema, _is_earlier(schema)
@@ -394,7 +404,7 @@ class SqliteStore:
             return
         with self.transaction(opened, write=True) as schema:
             if not schema:  # no other process was faster
-                self._require_no_mark()
+                self._require_no_mark(ledger_id)
                 for statement in SCHEMA:
                     opened.execute(statement)
                 create()
@@ -409,8 +419,9 @@ class SqliteStore:
                 f"changed. {RESTORE}"
             )
 
-    def _require_no_mark(self) -> None:
-        if os.path.lexists(mark_path(self.name)):
+    def _require_no_mark(self, ledger_id: str) -> None:
+        mark = read_mark(self.name) if ledger_id else None
+        if os.path.lexists(mark_path(self.name)) and (mark is None or mark.ledger != ledger_id):
             raise LedgerError(
                 f"The ledger {self.name} is gone or empty, but its mark is there. {RESTORE} To "
                 "start from nothing, lower the budgets by all that was spent, then remove the mark "
@@ -426,6 +437,16 @@ class SqliteStore:
 
     def write_head(self, opened: LedgerSession, state: State) -> None:
         """Do nothing: the last row of the file is its end."""
+
+    def retire(self, opened: LedgerSession, why: str) -> None:
+        """Make the mark one of no file, under the file's lock."""
+        mark = self.read_mark()
+        assert mark is not None
+        del opened
+        self.write_mark(replace(mark, identity=f"{MOVED}{why}"))
+
+    def reopen(self, opened: LedgerSession) -> None:
+        """Do nothing: the new mark is of this file."""
 
     def clock(self, _opened: LedgerSession) -> None:
         """Return None: a file has no clock."""
@@ -449,6 +470,11 @@ class SqliteStore:
     def claimed(self, text: str) -> AbstractContextManager[bool]:
         """Claim a text by a lock on one byte of a file."""
         return self._claims.claimed(text)
+
+    @contextmanager
+    def running(self, _analyst: str) -> Iterator[int]:
+        """Yield 0: a file counts no running queries."""
+        yield 0
 
     def stamp(self) -> object:
         """Return the identities and change counters of the file and its mark."""

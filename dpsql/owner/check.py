@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from enum import StrEnum
-from pathlib import Path
 from typing import Any, assert_never
 
 from dpsql.compiler.rewrite.dialect import Dialect
 from dpsql.ledgers import Charged, Ledger
-from dpsql.ledgers.sqlite import SqliteLedger
+from dpsql.ledgers.open_ledger import open_ledger
 from dpsql.model.algebra import Field
 from dpsql.model.dataclass import dataclass
 from dpsql.model.schema import LONGEST_READ
@@ -533,9 +532,9 @@ def unnamed_budgets_of(path: str) -> tuple[Charged, ...]:
     Raises `PolicyError` or `LedgerError`.
     """
     draft = load(path)
-    if not Path(draft.ledger).exists():
+    if not draft.ledger.is_begun:
         return ()
-    ledger = SqliteLedger.open(draft.ledger)
+    ledger = open_ledger(draft.ledger)
     try:
         return unnamed_budgets(ledger, draft.budgets)
     finally:
@@ -578,13 +577,13 @@ def check_policy(path: str, *, record: bool = False, refresh: bool = False) -> C
         *written_as_they_are(draft),
     )
     unused = draft.database.prepared is not None and policy.store is None
-    if not record and not Path(draft.ledger).exists():
+    if not record and not draft.ledger.is_begun:
         return Checked(
             reviewed(findings, draft.accepted, FIRST_VERSION),
             facts_lapsed=False,
             store_unused=unused,
         )
-    with closing(SqliteLedger.open(draft.ledger)) as ledger:
+    with closing(open_ledger(draft.ledger)) as ledger:
         if refresh and record:
             ledger.refresh()
         if record:

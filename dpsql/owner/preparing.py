@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 
 from dpsql.engines.stores import Grown, StoreWriter
-from dpsql.ledgers.sqlite import SqliteLedger
+from dpsql.ledgers.open_ledger import open_ledger
 from dpsql.model.dataclass import dataclass
 from dpsql.model.errors import Unreachable
 from dpsql.model.prepared_store import PreparedStore
@@ -113,7 +113,7 @@ def _verified(draft: Draft) -> tuple[Policy, tuple[PreparedRollup, ...]]:
     Raises `PolicyError`, or `Unreachable`.
     """
     dialect = dialects(draft.database).database
-    with closing(opened(draft)) as engine, closing(SqliteLedger.open(draft.ledger)) as ledger:
+    with closing(opened(draft)) as engine, closing(open_ledger(draft.ledger)) as ledger:
         policy = bound(draft, engine, ledger)
         tables = prepared_tables(policy)
         rollups = tuple(

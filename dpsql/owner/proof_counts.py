@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 from dpsql.compiler.kernel.kernel import Kernel
@@ -17,7 +16,7 @@ from dpsql.compiler.kernel.known import Closure, Proof
 from dpsql.compiler.plan.private_plan import PrivateBlock, PrivatePlan
 from dpsql.dialects.reading.parse import parse
 from dpsql.engines import EngineFailed, TimedOut
-from dpsql.ledgers.sqlite import SqliteLedger
+from dpsql.ledgers.open_ledger import open_ledger
 from dpsql.model import algebra
 from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import Refused
@@ -69,8 +68,8 @@ def count_proofs(path: str, statements: Sequence[str] = ()) -> tuple[CountedStat
     """
     draft = load(path)
     with closing(opened(draft)) as engine:
-        if Path(draft.ledger).exists():
-            with closing(SqliteLedger.open(draft.ledger)) as ledger:
+        if draft.ledger.is_begun:
+            with closing(open_ledger(draft.ledger)) as ledger:
                 policy = bound(draft, engine, ledger)
         else:
             policy = bound_to(draft, engine)[0]

@@ -105,7 +105,7 @@ def bind(draft: Draft, schema: Schema, values_of: ValuesOf) -> vocabulary.Policy
         tables=tables,
         budgets=draft.budgets,
         analysts=draft.analysts,
-        ledger=draft.ledger,
+        ledger=draft.ledger.path,
         limits=draft.limits,
         facts=facts,
         data=schema.identity,

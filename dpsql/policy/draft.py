@@ -6,6 +6,7 @@ from datetime import date
 from decimal import Decimal
 from typing import Any
 
+from dpsql.ledgers import LedgerPlace
 from dpsql.model.dataclass import dataclass
 from dpsql.model.local_reports import Randomized
 from dpsql.model.resources import Database, Limits
@@ -135,7 +136,7 @@ class Draft:
     tables: tuple[DraftTable, ...]
     budgets: tuple[Budget, ...]
     analysts: tuple[tuple[str, str], ...]
-    ledger: str
+    ledger: LedgerPlace
     limits: Limits
     server: ServerSettings
     empty_rows: frozenset[str] = frozenset()

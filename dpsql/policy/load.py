@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from dpsql.accountants import Accountant, get, is_affordable
-from dpsql.ledgers import CUBES
+from dpsql.engines.postgres.whereabouts import objection
+from dpsql.ledgers import CUBES, LedgerPlace
 from dpsql.model.errors import PolicyError
 from dpsql.model.installed import Unusable
 from dpsql.model.public_times import Resolution
@@ -434,10 +435,16 @@ def _empty_rows(reader: Reader) -> frozenset[str]:
     return frozenset(name for name, choice in chosen if choice == "empty")
 
 
-def _ledger(reader: Reader, folder: Path) -> str:
-    reader.only("path", "clock")
+def _ledger(reader: Reader, folder: Path) -> LedgerPlace:
+    reader.only("path", "url", "clock")
     reader.choice("clock", ("trusted",), "trusted")
-    return str(folder / reader.text("path", "dpsql.ledger"))
+    url = reader.text("url") if "url" in reader.values else ""
+    wrong = objection({"dsn": url}) if url else None
+    if url and not url.startswith(("postgresql://", "postgres://")):
+        wrong = "A ledger on a server has an address postgresql://HOST/DATABASE."
+    if wrong is not None:
+        reader.fail("url", wrong, "See dpsql help ledger.")
+    return LedgerPlace(str(folder / reader.text("path", "dpsql.ledger")), url)
 
 
 _OURS = frozenset({"niceness"})

@@ -46,6 +46,7 @@ SECTIONS: dict[str, dict[str, str | None]] = {
         "refresh": "owner_commands:refresh",
         "history": "budget_commands:history",
         "report": "report:report",
+        "ledger": "ledger_commands:ledger",
         "serve": "serve:serve",
         "user": "user_commands:user",
         "local": None,

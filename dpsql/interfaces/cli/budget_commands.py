@@ -187,22 +187,22 @@ budget.add_command(compare)
 
 @contextmanager
 def _ledger_of(settings: CommandSettings, budget: str) -> Iterator[Any]:
-    from dpsql.ledgers.sqlite import SqliteLedger  # noqa: PLC0415
+    from dpsql.ledgers.open_ledger import open_ledger  # noqa: PLC0415
     from dpsql.policy.load import load  # noqa: PLC0415
 
     draft = load(settings.policy)
     names = tuple(pot.name for pot in draft.budgets)
     if budget not in names:
         raise unknown_name("budget", budget, names)
-    with closing(SqliteLedger.open(draft.ledger)) as ledger:
+    with closing(open_ledger(draft.ledger)) as ledger:
         yield ledger
 
 
 def _accept(policy: str) -> None:
-    from dpsql.ledgers.sqlite import accept  # noqa: PLC0415
+    from dpsql.ledgers.open_ledger import accept_ledger  # noqa: PLC0415
     from dpsql.policy.load import load  # noqa: PLC0415
 
-    accept(load(policy).ledger)
+    accept_ledger(load(policy).ledger)
     note("The ledger is accepted as it is now.")
 
 

@@ -84,7 +84,7 @@ class _Report:
 
 
 def _reports(settings: CommandSettings, name: str | None, delta: Decimal | None) -> list[_Report]:
-    from dpsql.ledgers.sqlite import SqliteLedger  # noqa: PLC0415
+    from dpsql.ledgers.open_ledger import open_ledger  # noqa: PLC0415
     from dpsql.owner.compositions import sums  # noqa: PLC0415
     from dpsql.policy.load import load  # noqa: PLC0415
 
@@ -93,7 +93,7 @@ def _reports(settings: CommandSettings, name: str | None, delta: Decimal | None)
     if name is not None and name not in names:
         raise Refused(Reason.BAD_OPTION, option="budget", value=name, known=names)
     distributions, reports = _has_distributions(), []
-    with closing(SqliteLedger.open(draft.ledger)) as ledger:
+    with closing(open_ledger(draft.ledger)) as ledger:
         for pot in draft.budgets:
             if name in {None, pot.name}:
                 charges = ledger.history(settings.analyst, _EVERYTHING, budget=pot.name)[::-1]

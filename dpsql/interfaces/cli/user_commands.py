@@ -136,13 +136,13 @@ def resume(settings: CommandSettings, name: str, *, reason: str) -> None:
 @contextmanager
 def _ledger_of(settings: CommandSettings, name: str) -> Iterator[Ledger]:
     """Open the ledger for an analyst of the policy."""
-    from dpsql.ledgers.sqlite import SqliteLedger  # noqa: PLC0415
+    from dpsql.ledgers.open_ledger import open_ledger  # noqa: PLC0415
 
     draft = _draft(settings)
     analysts = tuple(who for who, _ in draft.analysts)
     if name not in analysts:
         raise unknown_name("analyst", name, analysts)
-    with closing(SqliteLedger.open(draft.ledger)) as ledger:
+    with closing(open_ledger(draft.ledger)) as ledger:
         yield ledger
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from threading import Condition, Event, Lock, Timer
 from typing import Protocol
 
@@ -80,6 +80,8 @@ class LateAnswers(Protocol):
     def record_late(self, analyst: str, query_id: str) -> None: ...
 
     def late(self, analyst: str) -> int: ...
+
+    def running(self, analyst: str, most: int) -> AbstractContextManager[bool]: ...
 
 
 class Alarm(Protocol):
@@ -148,12 +150,31 @@ class AnalystPace:
 
     @contextmanager
     def admitted(self, stop: Stop) -> Iterator[None]:
-        """Admit only as many queries at once as may still be late. Raises `Refused`."""
+        """Admit only as many queries at once, on all servers, as may still be late. Raises
+        `Refused`.
+        """
+        with ExitStack() as counted, self._admitted(stop, counted):
+            yield
+
+    def _is_counted(self, counted: ExitStack) -> bool:
+        """Count a query with those of other servers until `counted` ends, if it may run."""
+        pacer = self.pacer
+        with ExitStack() as attempt:
+            if not attempt.enter_context(pacer.book.running(self.analyst, pacer.max_late)):
+                return False
+            counted.push(attempt.pop_all())
+            return True
+
+    @contextmanager
+    def _admitted(self, stop: Stop, counted: ExitStack) -> Iterator[None]:
         pacer = self.pacer
         line, parking = pacer.lines[self.analyst], stop.may_park
         with pacer.changed:
             while (late := pacer.book.late(self.analyst)) < pacer.max_late:
-                if late + pacer.asking[self.analyst] < pacer.max_late or stop.requested:
+                if stop.requested:
+                    break
+                may_run = late + pacer.asking[self.analyst] < pacer.max_late
+                if may_run and self._is_counted(counted):
                     break
                 if parking is not None:
                     line.join(parking)
