@@ -24,6 +24,7 @@ from dpsql.interfaces.asking import answered
 from dpsql.interfaces.pgwire.login_file import User, UsersFile, verifier_of
 from dpsql.interfaces.pgwire.pacing import FIRST_STEP
 from dpsql.model.errors import Failed, MissingExtra, Unreachable
+from dpsql.proxy import Proxy
 from dpsql.systems.web import answer_formats, request_bodies, web_queries
 from dpsql.systems.web.answer_formats import ARROW, CSV, EVENTS, FORMATS, JSON, PARQUET
 from dpsql.systems.web.api_routes import ALWAYS, ROUTES, SCHEMAS, describe_api
@@ -184,6 +185,30 @@ def test_an_extra_that_is_missing_is_named_before_any_charge(
     assert (reply.status, reply.json["reason"]) == (406, "missing-extra")
     assert "dpsql[parquet]" in reply.json["fix"]
     assert web.wire.proxy.budgets() == spent
+
+
+def list_for_bob(folder: Path) -> set[str]:
+    """Words of what HTTP lists for an analyst whose role grants one column of one table."""
+    role = '[roles.few]\nanalysts = ["bob"]\n[roles.few.tables.customers]\ncolumns = ["segment"]\n'
+    whole = '[roles.whole]\nanalysts = ["ana"]\ntables = "all"\n'
+    with web_door(folder, ("[ledger]", f"{role}{whole}[ledger]")) as opened:
+        assert opened.send("/v1/tables/orders", user="ana").status == 200
+        paths = "/v1/tables", "/v1/tables/customers", "/v1/tables/orders"
+        said = str([opened.send(path, user="bob").body for path in paths])
+    return set(re.findall(r"\w+", said))
+
+
+def test_tables_are_listed_as_roles_grant_them(tmp_path: Path) -> None:
+    words = list_for_bob(tmp_path)
+    assert "segment" in words
+    assert not {"amount", "income", "events"} & words
+
+
+def test_wrong_twin_a_list_that_forgets_roles_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Proxy, "policy_of", lambda self, _analyst: self.policy)
+    assert {"amount", "income", "events"} <= list_for_bob(tmp_path)
 
 
 # --- bad requests ---

@@ -247,7 +247,7 @@ class JsonApi:
 
         def step(proxy: Proxy, stop: Stop) -> Answer:
             own = proxy.own_tables(caller.analyst, stop)
-            return listed(wish, proxy.policy, synthetic=own)
+            return listed(wish, proxy.policy_of(caller.analyst), synthetic=own)
 
         return await self._list(caller, step, media_type)
 

@@ -7,7 +7,7 @@ SECURITY.md S22 and S32.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 import dpsql
@@ -76,12 +76,11 @@ class McpTools:
 
     async def list_tables(self) -> Any:
         """List the tables that may be asked about."""
-        return await self._list(lambda proxy, own: listed(Listing(), proxy.policy, synthetic=own))
+        return await self._list(Listing())
 
     async def describe_table(self, table: str) -> Any:
         """List the columns of a table, with their types and bounds."""
-        wish = listing(f"DESCRIBE {table}") or Listing((table,))
-        return await self._list(lambda proxy, own: listed(wish, proxy.policy, synthetic=own))
+        return await self._list(listing(f"DESCRIBE {table}") or Listing((table,)))
 
     async def price(self, sql: str, epsilon: str = "", dialect: str = DEFAULT_SPELLING) -> Any:
         """Return the price of a query, the expected errors and proposals, for free."""
@@ -139,10 +138,11 @@ class McpTools:
 
         return await self._guarded(call)
 
-    async def _list(self, make: Callable[[Proxy, Sequence[Any]], Answer]) -> Any:
+    async def _list(self, wish: Listing) -> Any:
         async def call(caller: Caller) -> str:
             def step(proxy: Proxy, stop: Stop) -> Answer:
-                return make(proxy, proxy.own_tables(caller.analyst, stop))
+                own = proxy.own_tables(caller.analyst, stop)
+                return listed(wish, proxy.policy_of(caller.analyst), synthetic=own)
 
             return await self._short(caller, step)
 
