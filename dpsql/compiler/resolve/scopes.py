@@ -413,6 +413,9 @@ def _expanded(
         new = tree.SelectItem(aliases.unfolded(written), label)
         result.append(new)
         aliases = aliases.with_alias(new if item.alias else tree.SelectItem(new.expression))
+    if not result:
+        why = "* has no column: nothing is selected"
+        raise Refused(Reason.SYNTAX, items[0].expression.span, why=why)
     return tuple(result), aliases
 
 

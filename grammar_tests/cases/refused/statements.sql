@@ -113,3 +113,11 @@ SELECT SUM(x) FROM (SELECT a.amount AS x FROM orders AS a JOIN items AS i ON a.o
 -- accept
 -- keys: 1 public, l0 proved
 -- release: sum l0=1 linf=50000
+
+-- case: a star without a table
+SELECT *;
+-- refuse: syntax-error at 1:8
+
+-- case: a star without a column
+SELECT * EXCLUDE (a) FROM (SELECT 1 AS a) AS t;
+-- refuse: syntax-error at 1:8
