@@ -169,6 +169,10 @@ class FakeProxy:
             database=SimpleNamespace(prepared=None),
         )
 
+    def policy_of(self, analyst: str) -> Any:
+        del analyst
+        return self.policy
+
     def budgets(self) -> tuple[tuple[Budget, Loss, Loss], ...]:
         return ((Budget("default", Decimal(3), Decimal("1e-6")), CHARGE, LIMIT),)
 

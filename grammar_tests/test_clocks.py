@@ -38,7 +38,8 @@ CLOCKS: dict[str, Callable[[], Iterator[datetime]]] = {
 READ_IT = {
     "model/public_times.py": "what NOW() is",
     "ledgers/sqlite.py": "the time that stands in an entry",
-    "interfaces/cli/budget_commands.py": "how long the rest lasts at the present rate",
+    "interfaces/cli/budget_sheet.py": "how long the rest lasts at the present rate",
+    "systems/web/idempotency.py": "until when a reply is kept for a retry",
     "interfaces/pgwire/telemetry.py": "the time that stands in a line of the log",
     "interfaces/pgwire/tls.py": "from when a certificate of our own is valid",
 }

@@ -18,6 +18,7 @@ from dpsql.model.errors import Reason
 from dpsql.policy import demo
 from dpsql.policy.caps import GROUP_KEYS
 from dpsql.policy.load import load
+from dpsql.policy.role_sections import GRANT_KEYS, ROLE_KEYS
 from dpsql.policy.tour import build_shop
 from dpsql.policy.value_reader import Reader
 from dpsql.preparation import engine_kinds
@@ -219,7 +220,11 @@ def keys_read(monkeypatch: pytest.MonkeyPatch, folder: Path) -> dict[str, set[st
     draft = load(str(folder / "dpsql-demo" / "dpsql.toml"))
     engine, other = engine_kinds.get(draft.database.engine), engine_kinds.get("postgres")
     database = {"engine", *engine.keys, *({"public"} & {*other.keys})}
-    return read | {"database": database, "groups.G": {*GROUP_KEYS}}
+    return read | {
+        "database": database,
+        "groups.G": {*GROUP_KEYS},
+        "roles.R": {*ROLE_KEYS, *GRANT_KEYS},
+    }
 
 
 def keys_told(text: str) -> dict[str, set[str]]:

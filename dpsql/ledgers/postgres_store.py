@@ -10,7 +10,6 @@ SECURITY.md S33.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import time
@@ -350,6 +349,8 @@ class PostgresStore:
     @contextmanager
     def marking(self, opened: Any) -> Iterator[None]:
         """Hold a lock on a file that the processes of this host share."""
+        import fcntl  # noqa: PLC0415 - not on Windows, where nothing can be asked
+
         del opened
         descriptor = os.open(f"{self._beside}.mark.lock", os.O_RDWR | os.O_CREAT, 0o600)
         try:

@@ -8,6 +8,7 @@ from dpsql.model.dataclass import dataclass
 from dpsql.policy.value_reader import Reader
 
 ROLE_KEYS = ("analysts", "groups", "tables")
+GRANT_KEYS = ("columns", "rows")
 ALL = "all"
 
 
@@ -81,7 +82,7 @@ def _grants(reader: Reader, name: str) -> tuple[DraftGrant, ...] | None:
 
 
 def _grant(reader: Reader, table: str) -> DraftGrant:
-    reader.only("columns", "rows")
+    reader.only(*GRANT_KEYS)
     rows = reader.text("rows") if "rows" in reader.values else None
     if "columns" not in reader.values:
         return DraftGrant(table, None, rows)

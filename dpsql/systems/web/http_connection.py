@@ -199,7 +199,7 @@ class HttpConnection(Connection):
 
     def watch(self, *_arguments: Any, **_options: Any) -> Any:
         """Raise NotSupportedError: monitors are for a local policy."""
-        raise NotSupportedError("Monitors need the policy: dpsql.connect('dpsql.toml').watch(…).")
+        raise NotSupportedError("Monitors run where the policy is: open that file.")
 
 
 def _wait(call: Callable[[], Any], stop: Stop, cancel: Callable[[], Any]) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from functools import partial
 
 import click
@@ -19,6 +18,8 @@ def mcp(settings: CommandSettings) -> None:
     The model is an analyst: it has the budget, and the steps of time, of `dpsql serve`. Needs the
     extra mcp.
     """
+    import asyncio  # noqa: PLC0415 - `dpsql --help` does without
+
     from dpsql.interfaces.pgwire.catalogue import Catalogue  # noqa: PLC0415
     from dpsql.interfaces.pgwire.present import Present  # noqa: PLC0415
     from dpsql.interfaces.pgwire.telemetry import Telemetry  # noqa: PLC0415
