@@ -103,18 +103,19 @@ def test_the_demo_answers_three_queries_and_the_second_time_for_nothing(tmp_path
 
 @pytest.mark.full("starts processes")
 def test_the_tour_has_five_steps_and_costs_two_questions(tmp_path: Path) -> None:
-    """The refusal offers a statement, other words are free, and the last step shows no new row."""
+    """A refusal is shown, other words are free, and the last step shows no new row."""
     first = run(tmp_path, "demo")
     assert [f"\n{n}. " in first.stdout for n in range(1, 7)] == [True] * 5 + [False]
     assert first.stderr.count("cost: ε = ") == 2
     assert first.stderr.count("cost: nothing, remembered") == 1
-    assert "try: " in first.stdout
     assert first.stdout.count("2024-") >= 12
     assert "questions left" in first.stdout
     assert "Go on: cd dpsql-demo" in first.stderr
     second = run(tmp_path, "demo")
     assert second.stderr.count("cost: nothing, remembered") == 3
-    assert second.stdout.split("\n5. ")[0] == first.stdout.split("\n5. ")[0]
+    # An offer is searched for 50 ms: it may come or not.
+    shown = [re.sub(r"try: .*\n.*\n", "", each.stdout) for each in (first, second)]
+    assert shown[1].split("\n5. ")[0] == shown[0].split("\n5. ")[0]
 
 
 @pytest.mark.full("starts processes")

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 
 import pytest
 
 import dpsql
+from dpsql.dialects.postgres.words import words
 from dpsql.interfaces.messages import describe
 from dpsql.interfaces.pgwire.faults import fault_of
 from dpsql.model.errors import Offer, Refused
@@ -78,6 +80,31 @@ def test_every_offer_is_accepted_and_a_quarter_of_refusals_have_one() -> None:
 
 def test_wrong_twin_offers_without_compiling_are_refused() -> None:
     assert not all(accepted(REFUSED[: 4 * SLICE], unchecked=True))
+
+
+PIECES = ("(", ")", ",", "top", "over", "'a )'", "`x`", "limit", "*")
+
+
+def test_no_mutated_text_breaks_the_search() -> None:
+    """Words are left out, repeated and moved: a search finds nothing, or a statement."""
+    dice, found, tried = Random(5), 0, 0  # noqa: S311
+    while tried < 400:
+        case = dice.choice(REFUSED)
+        parts = [word.text for word in words(case.sql)]
+        for _ in range(dice.randint(1, 4)):
+            place = dice.randrange(len(parts))
+            other = dice.choice(
+                [*parts, "(", ")", ",", "top", "over", "'a )'", "`x`", "limit", "*"]
+            )
+            parts[place : place + dice.randint(0, 1)] = [other] * dice.randint(0, 1)
+            parts = parts or ["select"]
+        mutated = replace(case, sql=" ".join(parts))
+        try:
+            compile_as(mutated, mutated.sql)
+        except Refused:
+            tried += 1
+            found += offered(mutated) is not None
+    assert 10 < found < tried
 
 
 TEXTS = {

@@ -315,7 +315,7 @@ def _ranks_of_values(case: RefusedText) -> Iterator[Offer]:
     if "window" not in case.fact("construct"):
         return
     later = [word for word in words(case.text) if word.start >= case.span.start]
-    over = next(n for n, word in enumerate(later) if word.value == "over")
+    over = min(n for n, word in enumerate(later) if word.value == "over")
     depth, value = 0, list[Word]()
     begun = False
     for word in later[over + 1 :]:
