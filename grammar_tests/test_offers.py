@@ -87,7 +87,7 @@ PIECES = ("(", ")", ",", "top", "over", "'a )'", "`x`", "limit", "*")
 
 def test_no_mutated_text_breaks_the_search() -> None:
     """Words are left out, repeated and moved: a search finds nothing, or a statement."""
-    dice, found, tried = Random(5), 0, 0  # noqa: S311
+    dice, found, tried = Random(3), 0, 0  # noqa: S311
     while tried < 400:
         case = dice.choice(REFUSED)
         parts = [word.text for word in words(case.sql)]
