@@ -34,8 +34,9 @@ from dpsql.model.vocabulary import (
     Noise,
     Noisy,
     Request,
+    TablePolicy,
 )
-from dpsql.preparation import workload
+from dpsql.preparation import prepare, workload
 from dpsql.preparation.question import Question
 from dpsql.proxy import Proxy
 from dpsql.vault.answer_cache import AnswerCache
@@ -405,6 +406,12 @@ def test_what_is_lacking_is_paid_where_that_loses_nothing(proxy: Proxy) -> None:
     assert (charged(again), again.receipt.recalled) == (whole, 0)
 
 
+def with_shorter_texts(table: TablePolicy) -> TablePolicy:
+    """The table with another limit on the length of each column's texts."""
+    columns = tuple(replace(column, max_length=99) for column in table.columns)
+    return replace(table, columns=columns)
+
+
 def others_who_pay_nothing(proxy: Proxy) -> list[str]:
     """Who has a remembered measurement free without having been charged for it."""
     result = []
@@ -422,7 +429,7 @@ def others_who_pay_nothing(proxy: Proxy) -> list[str]:
     proxy.adopt(replace(policy, analysts=(("ana", "other"),)))
     if charged(ask(proxy, OF_P1)) != whole:
         result.append("another budget")
-    proxy.adopt(replace(policy, version="another"))
+    proxy.adopt(replace(policy, tables=tuple(map(with_shorter_texts, policy.tables))))
     if charged(ask(proxy, OF_P1)) != whole:
         result.append("another policy")
     proxy.adopt(policy)
@@ -464,7 +471,7 @@ def of_any_budget(
 RELEASED = SqliteLedger.released
 MEMORIES = [
     (AnswerCache, "paid_for", of_whoever_asked, "another analyst"),
-    (debits, "_about", of_any_time, "another policy"),
+    (prepare, "plan_version", lambda _policy, _read: "", "another policy"),
     (debits, "_about", of_any_time, "other data"),
     (SqliteLedger, "released", of_any_budget, "another budget"),
 ]
