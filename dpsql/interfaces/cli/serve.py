@@ -90,4 +90,4 @@ def _web_server(
     from dpsql.policy.load import load  # noqa: PLC0415
 
     make: Callable[..., SecondInterface] = load_value("web")
-    return make(*address, names, f"{load(settings.policy).ledger}-replies")
+    return make(*address, names, f"{load(settings.policy).ledger.path}-replies")
