@@ -22,8 +22,9 @@ from dpsql.owner.row_owners import Owned, OwnerTracer
 from dpsql.policy import demo
 from grammar_tests import casefile, world
 from grammar_tests.bound import over, shop
+from grammar_tests.kernel_worlds import SEEDS, UNITS, counted, policy
 from grammar_tests.link_worlds import crossing
-from grammar_tests.test_kernel import ALL, SEEDS, TWINS, UNITS, counted, policy, proof_of
+from grammar_tests.test_kernel import ALL, TWINS, proof_of
 
 Claims = tuple[CountedClaim | str, ...]
 
