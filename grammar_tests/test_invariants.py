@@ -355,11 +355,13 @@ def test_a_memory_shared_by_analysts_would_be_seen(tmp_path: Path) -> None:
 
 
 @pytest.mark.full("measures neighbours or further data sets")
-def test_a_changed_policy_starts_anew(tmp_path: Path) -> None:
-    path = shop(tmp_path)
-    for changes, free in (((), False), ((), True), ((("[0, 120]", "[0, 121]"),), False)):
+def test_a_changed_policy_charges_what_reads_the_change(tmp_path: Path) -> None:
+    path, of_age = shop(tmp_path), "SELECT AVG(age) AS age FROM customers"
+    wider = ("[0, 120]", "[0, 121]")
+    for changes, free in (((), (False, False)), ((), (True, True)), ((wider,), (True, False))):
         with Proxy.open(str(policy(tmp_path, *changes))) as proxy:
-            assert _repeats(proxy.ask(request(BY_COUNTRY))) is free
+            answers = [proxy.ask(request(sql)) for sql in (BY_COUNTRY, of_age)]
+        assert (_repeats(answers[0]), _repeats(answers[1])) == free
     assert path.exists()
 
 
