@@ -20,7 +20,7 @@ from dpsql.model.errors import LedgerError, PolicyError
 from dpsql.model.vocabulary import Loss
 from dpsql.policy.load import load
 from grammar_tests import postgres_kit
-from grammar_tests.ledger_kit import LIMIT, LOSS, ask, charge, recall
+from grammar_tests.ledger_kit import LIMIT, LOSS, ask, charge, mark_file, recall
 from grammar_tests.proxy_kit import policy
 
 FILE, SERVER = "file", "server"
@@ -74,6 +74,21 @@ def test_the_old_place_charges_nothing_until_the_owner_accepts_it(
     accept_ledger(old)
     with closing(open_ledger(old)) as again:
         assert again.charge(charge("q3")).after == LOSS + LOSS
+
+
+def test_a_move_closes_a_place_whose_mark_is_behind(tmp_path: Path) -> None:
+    """As after a crash between a commit and its mark, or while a server moves the mark."""
+    old, new = LedgerPlace(str(tmp_path / "a.ledger")), LedgerPlace(str(tmp_path / "b.ledger"))
+    with closing(open_ledger(old)) as ledger:
+        ledger.charge(charge("q1"))
+        behind = mark_file(tmp_path / "a.ledger").read_bytes()
+        ledger.charge(charge("q2"))
+        mark_file(tmp_path / "a.ledger").write_bytes(behind)
+        move_ledger(ledger, store_at(new))
+        with pytest.raises(LedgerError, match="moved to"):
+            ledger.charge(charge("q3"))
+    with closing(open_ledger(new)) as moved_to:
+        assert moved_to.charge(charge("q3")).before == LOSS + LOSS
 
 
 def test_wrong_twin_a_move_that_leaves_the_old_place_open(

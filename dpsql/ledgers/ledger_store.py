@@ -112,8 +112,11 @@ class Store(Protocol):
     def clock(self, opened: LedgerSession) -> datetime | None:
         """Return the time of the store in this transaction; None if it has no clock."""
 
-    def retire(self, opened: LedgerSession, why: str) -> None:
-        """Record in a transaction that nothing is charged here until the owner accepts it."""
+    def retire(self, opened: LedgerSession, state: State, why: str) -> None:
+        """Record in a transaction that nothing is charged here until the owner accepts it.
+
+        `state` is that of the last entry.
+        """
 
     def reopen(self, opened: LedgerSession) -> None:
         """Record that the owner accepts the ledger here."""

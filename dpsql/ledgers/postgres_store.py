@@ -324,7 +324,7 @@ class PostgresStore:
             (state.sequence, state.hash, sums_text(state)),
         )
 
-    def retire(self, opened: Any, why: str) -> None:
+    def retire(self, opened: Any, _state: State, why: str) -> None:
         """Record in the head, for all hosts, that nothing is charged here any more."""
         opened.execute("UPDATE head SET closed = ?", (f"it was moved to {why}",))
 

@@ -354,7 +354,7 @@ class StoredLedger:
             book.catch_up(START)
             yield self._store, book
             if close is not None:
-                self._store.retire(book.opened, close)
+                self._store.retire(book.opened, book.state, close)
 
     # --- transactions ---
 

@@ -24,13 +24,14 @@ from dpsql.ledgers.mark import (
     MOVED,
     Mark,
     identity_of,
+    mark_of,
     mark_path,
     read_mark,
     sync_folder,
     write_mark,
 )
 from dpsql.mechanisms.entropy import Entropy
-from dpsql.model.dataclass import dataclass, field, replace
+from dpsql.model.dataclass import dataclass, field
 from dpsql.model.errors import LedgerError
 
 T = TypeVar("T")
@@ -438,12 +439,12 @@ class SqliteStore:
     def write_head(self, opened: LedgerSession, state: State) -> None:
         """Do nothing: the last row of the file is its end."""
 
-    def retire(self, opened: LedgerSession, why: str) -> None:
-        """Make the mark one of no file, under the file's lock."""
-        mark = self.read_mark()
-        assert mark is not None
-        del opened
-        self.write_mark(replace(mark, identity=f"{MOVED}{why}"))
+    def retire(self, _opened: LedgerSession, state: State, why: str) -> None:
+        """Make the mark one of no file, under the file's lock.
+
+        It is at the last entry: a mark behind it would be moved to it, and be one of this file.
+        """
+        self.write_mark(mark_of(state, f"{MOVED}{why}"))
 
     def reopen(self, opened: LedgerSession) -> None:
         """Do nothing: the new mark is of this file."""
