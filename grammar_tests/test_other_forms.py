@@ -70,6 +70,7 @@ LEFT_JOINED = (
     " LEFT JOIN events d ON a.customer_id = d.customer_id AND d.duration < 3"
 )
 TILES = SHARE.format("NTILE(3)", "", " DESC", "= 2")
+TILES_COMPARED = [SHARE.format("NTILE(3)", "", "", f"<= {number}") for number in (2, 0.5)]
 
 
 def is_plain(sql: str) -> bool:
@@ -88,6 +89,7 @@ def is_plain(sql: str) -> bool:
         UP_TO,
         OF_OTHERS,
         TILES,
+        *TILES_COMPARED,
         *SHARES,
         BY_KEY,
         ONCE,

@@ -117,22 +117,23 @@ class _Edges:
         """Return an expression with each comparison of a rank as one with a quantile."""
         match expression:
             case Call(function, (Ref() as rank, Literal() as share)) if function in _MIRRORED:
-                return self._edge(expression, rank, function, share) or expression
+                found = self._edge(expression, rank, function, share)
             case Call(function, (Literal() as share, Ref() as rank)) if function in _MIRRORED:
-                return self._edge(expression, rank, _MIRRORED[function], share) or expression
+                found = self._edge(expression, rank, _MIRRORED[function], share)
             case Ref():
-                return self._tile(expression) or expression
+                found = self._tile(expression)
             case _:
-                return map_children(expression, self._without_ranks)
+                found = None
+        return found or map_children(expression, self._without_ranks)
 
     def _tile(self, column: Ref) -> Call | None:
         """Return the number of a row's tile by the ends of the others; None for other columns."""
         window = self.windowed.windows.get(column.id)
-        number = window.args[0] if window is not None and window.function == "ntile" else None
-        if window is None or not isinstance(number, Literal) or not isinstance(number.value, int):
+        if window is None or not self._is_rank(window, "ntile"):
             return None
-        tiles = number.value
-        if not 1 < tiles <= MOST_TILES or not self._is_rank(window):
+        (number,) = window.args
+        tiles = number.value if isinstance(number, Literal) else None
+        if not isinstance(tiles, int) or not 1 < tiles <= MOST_TILES:
             return None
         (key,) = window.order_by
         value, within = key.expression, "ge" if key.descending else "le"
@@ -150,7 +151,7 @@ class _Edges:
         """Return the comparison of a row's value with the quantile at a share; None for others."""
         window = self.windowed.windows.get(rank.id)
         part = _between_ends(share)
-        if window is None or part is None or not self._is_rank(window):
+        if window is None or part is None or not self._is_rank(window, *_COMPARED):
             return None
         (key,) = window.order_by
         falls, value = key.descending, key.expression
@@ -170,10 +171,10 @@ class _Edges:
             self.edges[named] = self.identities.field("", edge.type)
         return self.edges[named]
 
-    def _is_rank(self, window: WindowCall) -> bool:
-        """Test for a rank by one value that is never NULL."""
+    def _is_rank(self, window: WindowCall, *functions: str) -> bool:
+        """Test for a rank of one of these functions by one value that is never NULL."""
         plain = replace(window, frame=None, filter=None) == window
-        if window.function not in (*_COMPARED, "ntile") or len(window.order_by) != 1 or not plain:
+        if window.function not in functions or len(window.order_by) != 1 or not plain:
             return False
         value = window.order_by[0].expression
         return lacks_null(value, self.windowed.window.input, self.policy)
