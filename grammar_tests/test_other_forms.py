@@ -71,6 +71,10 @@ LEFT_JOINED = (
 )
 TILES = SHARE.format("NTILE(3)", "", " DESC", "= 2")
 TILES_COMPARED = [SHARE.format("NTILE(3)", "", "", f"<= {number}") for number in (2, 0.5)]
+OTHERS_COUNTED = RANKED.replace("COUNT(*)", "COUNT(discount)").format(
+    "MIN(CASE WHEN rn >= 0.5 * n THEN amount END)"
+)
+"""Fewer rows have a discount than have a rank."""
 
 
 def is_plain(sql: str) -> bool:
@@ -155,6 +159,11 @@ def test_wrong_twin_a_rank_that_is_one_too_high(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(window_forms, "build_quantile", without_shift)
     assert not is_plain(UP_TO)
+
+
+def test_a_number_of_fewer_rows_is_not_that_of_the_ranks() -> None:
+    with pytest.raises(Refused):
+        is_plain(OTHERS_COUNTED)
 
 
 def test_wrong_twin_a_share_of_all_rows_is_not_one_of_the_others(

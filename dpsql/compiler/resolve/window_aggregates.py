@@ -210,9 +210,14 @@ class WindowedAggregate:
             return False
         if number.function != "row_number" or key.expression != value:
             return False
-        counts_all = len(total.args) == 1 and isinstance(total.args[0], tree.Star)
-        there = lacks_null(value, self.window.input, self.policy)
-        return there or (not counts_all and total.args == (value,) and not key.nulls_first)
+        (counted,) = total.args
+        if counted == value and not key.nulls_first:
+            return True
+        of_all = isinstance(counted, tree.Star) or self._lacks_null(counted)
+        return of_all and self._lacks_null(value)
+
+    def _lacks_null(self, value: tree.Expression) -> bool:
+        return lacks_null(value, self.window.input, self.policy)
 
     def _median(
         self, call: tree.AggregateCall, middle: tree.Expression
