@@ -69,6 +69,13 @@ LEFT_JOINED = (
     " LEFT JOIN events c ON a.customer_id = c.customer_id AND c.duration > 3"
     " LEFT JOIN events d ON a.customer_id = d.customer_id AND d.duration < 3"
 )
+RIGHT_JOINED = (
+    "SELECT COUNT(*) AS n, COUNT(a.order_id) AS m FROM orders a"
+    " LEFT JOIN events b ON a.customer_id = b.customer_id"
+    " LEFT JOIN events c ON a.customer_id = c.customer_id"
+    " RIGHT JOIN events d ON a.customer_id = d.customer_id AND d.duration < 3"
+)
+"""The rows of d with another duration stay, without a match."""
 TILES = SHARE.format("NTILE(3)", "", " DESC", "= 2")
 TILES_COMPARED = [SHARE.format("NTILE(3)", "", "", f"<= {number}") for number in (2, 0.5)]
 OTHERS_COUNTED = RANKED.replace("COUNT(*)", "COUNT(discount)").format(
@@ -99,6 +106,7 @@ def is_plain(sql: str) -> bool:
         ONCE,
         REPEATED,
         LEFT_JOINED,
+        RIGHT_JOINED,
     ],
 )
 def test_the_answer_without_noise_is_the_plain_one(sql: str) -> None:

@@ -271,13 +271,14 @@ class _Limiter:
         """Return a join over limited sides, with conditions on one side before its limit."""
         here = {field.id for field in join.right.fields}
         parts = conjuncts(join.condition)
-        right = tuple(part for part in parts if refs(part) and refs(part) <= here)
         inner, left = join.kind in _INNER, join.kind is JoinKind.LEFT
+        drops = inner or left
+        right = tuple(part for part in parts if drops and refs(part) and refs(part) <= here)
         if left and self.find_unit_column(join.right) is not None:
             join = replace(join, condition=both(tuple(part for part in parts if part not in right)))
         return replace(
             join,
-            left=self.limit_sides(join.left, own if inner or left else ()),
+            left=self.limit_sides(join.left, own if drops else ()),
             right=self.limit_sides(join.right, (*right, *own) if inner else right),
         )
 
