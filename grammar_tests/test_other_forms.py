@@ -76,6 +76,13 @@ RIGHT_JOINED = (
     " RIGHT JOIN events d ON a.customer_id = d.customer_id AND d.duration < 3"
 )
 """The rows of d with another duration stay, without a match."""
+SELF_EQUAL = (
+    "SELECT COUNT(DISTINCT c.customer_id) AS n FROM customers c JOIN orders o"
+    " ON o.customer_id = c.customer_id JOIN events e ON e.customer_id = c.customer_id"
+    " JOIN orders p ON p.customer_id = c.customer_id"
+    " JOIN events f ON f.customer_id = c.customer_id WHERE c.age = c.age"
+)
+"""NULL equals nothing, not even itself."""
 TILES = SHARE.format("NTILE(3)", "", " DESC", "= 2")
 TILES_COMPARED = [SHARE.format("NTILE(3)", "", "", f"<= {number}") for number in (2, 0.5)]
 OTHERS_COUNTED = RANKED.replace("COUNT(*)", "COUNT(discount)").format(
@@ -104,6 +111,7 @@ def is_plain(sql: str) -> bool:
         *SHARES,
         BY_KEY,
         ONCE,
+        SELF_EQUAL,
         REPEATED,
         LEFT_JOINED,
         RIGHT_JOINED,

@@ -110,7 +110,7 @@ class _Flat:
         for part in self.conditions:
             match part:
                 case tree.Call("eq", (tree.Ref() as one, tree.Ref() as other)) if (
-                    one.type == other.type
+                    one.type == other.type and one != other
                 ):
                     met = [group for group in groups if group & {one, other}]
                     groups = [group for group in groups if group not in met]
