@@ -16,7 +16,9 @@ import pytest
 from dpsql.ledgers import book as book_module
 from dpsql.ledgers import postgres_store, server_claims
 from dpsql.ledgers.postgres_store import PostgresStore
-from dpsql.ledgers.sqlite import StoredLedger, accept_store
+from dpsql.ledgers.sqlite import SqliteLedger, StoredLedger, accept_store
+from dpsql.ledgers.store import Patience, SqliteStore
+from dpsql.ledgers.transfer import move_ledger
 from dpsql.model.errors import LedgerError, Refused
 from dpsql.model.vocabulary import Loss
 from grammar_tests import postgres_kit
@@ -151,6 +153,19 @@ def test_without_any_server_nothing_is_answered_and_the_charge_stays(
     finally:
         postgres_kit.control(server, "start")
     assert ledger.spent("default") == LOSS
+
+
+@pytest.mark.parametrize("lost", [lost_before, lost_behind])
+def test_a_move_whose_closing_may_be_lost_opens_no_second_place(
+    server: Postgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: Any
+) -> None:
+    ledger, new = opened(server, tmp_path), tmp_path / "new"
+    ledger.charge(charge("q1"))
+    at_commit(ledger, monkeypatch, lost)
+    with pytest.raises(LedgerError, match="if it did, that counts"):
+        move_ledger(ledger, SqliteStore(str(new), Patience()))
+    with closing(SqliteLedger.open(str(new))) as empty:
+        assert empty.spent("default") == Loss(0)
 
 
 def test_an_idle_connection_that_the_server_ended_is_opened_anew(

@@ -381,9 +381,12 @@ class StoredLedger:
             self._require_open()
             try:
                 with self._verified(opened, write=True) as book:
+                    before = book.state.sequence
                     yield book
                     self._store.write_head(opened, book.state)
             except UnknownCommit:
+                if book.state.sequence == before:
+                    raise  # no entry tells of it: the closing of an old place has none
                 self._require_committed(opened, book.state)
             self._state = book.state
             self._move_mark(opened, book.state)
