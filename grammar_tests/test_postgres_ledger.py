@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -495,6 +496,37 @@ def test_a_claim_of_a_host_that_ended_lapses(server: Postgres, tmp_path: Path) -
             session.execute("UPDATE dpsql_ledger.claims SET until = clock_timestamp()")
         with first.claimed("a question") as other:
             assert other
+
+
+def test_a_count_that_the_server_stopped_holds_up_no_later_one(
+    server: Postgres, tmp_path: Path
+) -> None:
+    ledger = opened(server, tmp_path)
+    failed = list[LedgerError]()
+
+    def count() -> None:
+        try:
+            with ledger.running("ana", 1):
+                pass
+        except LedgerError as error:
+            failed.append(error)
+
+    def stop() -> bool:
+        with admin(server) as session:
+            session.execute(
+                "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'advisory'"
+            )
+        return bool(failed)
+
+    with admin(server) as holder:
+        lock = sha256(b"ana").hexdigest()[:16]
+        holder.execute(f"SELECT pg_advisory_lock(x'{lock}'::bit(64)::bigint)")
+        thread = Thread(target=count)
+        thread.start()
+        until(stop)
+        thread.join()
+    with ledger.running("ana", 1) as may, ledger.claimed("a question") as own:
+        assert (may, own) == (True, True)
 
 
 def test_running_and_late_queries_count_over_all_hosts(server: Postgres, tmp_path: Path) -> None:
