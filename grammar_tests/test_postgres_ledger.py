@@ -430,9 +430,9 @@ def test_a_promoted_standby_has_every_charge_or_fails_closed(
         ledger = opened(first, tmp_path)
         ledger.charge(charge("q1"))
         with postgres_kit.standby_of(first) as second:
-            ledger.close()
             with pytest.raises(LedgerError, match="synchronous_standby_names is empty"):
-                opened(first, tmp_path).charge(charge("q2"))
+                ledger.charge(charge("q2"))  # the connection is older than the standby
+            ledger.close()
             change(first, "synchronous_standby_names", "second")
             with closing(opened(first, tmp_path)) as safe:
                 safe.charge(charge("q2"))

@@ -99,7 +99,8 @@ _STATE = f"""SELECT h.version, h.sequence, h.hash, h.sums, h.closed,
 FROM head h"""
 _SERVER = """;
 SELECT clock_timestamp(), current_setting('fsync'), current_setting('synchronous_commit'),
-  current_setting('synchronous_standby_names')"""
+  current_setting('synchronous_standby_names'),
+  (SELECT count(*) FROM pg_stat_replication WHERE state IS DISTINCT FROM 'backup')"""
 _WRITE = f"{_BEGIN.format('READ COMMITTED READ WRITE')}{_STATE} FOR UPDATE OF h{_SERVER}"
 _READ = f"{_BEGIN.format('REPEATABLE READ READ ONLY')}{_STATE}{_SERVER}"
 
@@ -108,8 +109,7 @@ SELECT pg_advisory_xact_lock(31);
 SELECT to_regnamespace('{ROOM}') IS NOT NULL, to_regclass('{ROOM}.head') IS NOT NULL,
   clock_timestamp()"""
 _CONNECTED = """SELECT s.system_identifier::text || ':' || d.oid::text, pg_is_in_recovery(),
-  pg_encoding_to_char(d.encoding), to_regclass('dpsql_ledger.head') IS NOT NULL,
-  (SELECT count(*) FROM pg_stat_replication WHERE state IS DISTINCT FROM 'backup')
+  pg_encoding_to_char(d.encoding), to_regclass('dpsql_ledger.head') IS NOT NULL
 FROM pg_control_system() s, pg_database d WHERE d.datname = current_database()"""
 
 _LOST = "lost the connection to its server, and recorded nothing. Ask again."
@@ -252,13 +252,13 @@ class PostgresStore:
 
     def _require_durable(self, opened: Any) -> None:
         """Raise LedgerError if the server may lose a commit that it confirmed."""
-        fsync, commit, standbys = opened.settings
+        fsync, commit, names, standbys = opened.settings
         weak = None
         if fsync != "on":
             weak = "fsync is off"
-        elif commit == "off" or (standbys and commit not in {"on", "remote_apply"}):
+        elif commit == "off" or (names and commit not in {"on", "remote_apply"}):
             weak = f"synchronous_commit is {commit}"
-        elif opened.standbys and not standbys:
+        elif standbys and not names:
             weak = "it has a standby, and synchronous_standby_names is empty"
         if weak is not None:
             raise LedgerError(f"The ledger {self.name} is not durable. {_WEAK.format(weak)}")
@@ -417,7 +417,7 @@ class _Server:
                 warnings.append(str(notice.sqlstate))
 
         connection.add_notice_handler(note)
-        ((self.identity, standby, encoding, self.has_tables, self.standbys),) = self.run(_CONNECTED)
+        ((self.identity, standby, encoding, self.has_tables),) = self.run(_CONNECTED)
         if standby or encoding != "UTF8":
             self.close()
             needs = "is in a database without the encoding UTF8. Create another one."
