@@ -485,7 +485,7 @@ class SimulatedStore:
     def write_head(self, opened: Any, state: State) -> None:
         opened.head = state.hash
 
-    def retire(self, opened: Any, why: str) -> None: ...
+    def retire(self, opened: Any, state: State, why: str) -> None: ...
 
     def reopen(self, opened: Any) -> None: ...
 
@@ -505,6 +505,9 @@ class SimulatedStore:
 
     def read_mark(self) -> Mark | None:
         return self.world.marked(self.process).mark
+
+    def known_mark(self, _opened: Any) -> Mark | None:
+        return self.read_mark()
 
     def write_mark(self, mark: Mark) -> None:
         self.world.write_mark(self.process, mark)

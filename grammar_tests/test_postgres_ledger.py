@@ -291,6 +291,23 @@ def test_wrong_twin_a_charge_without_the_lock(
         first.charge(charge("q1"))
 
 
+def test_a_charge_of_another_process_is_no_rollback_for_a_reader(
+    server: Postgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other one charges and moves the mark once the reader has its snapshot."""
+    reader, other = opened(server, tmp_path), opened(server, tmp_path)
+    real = StoredLedger._book
+
+    def late(ledger: StoredLedger, session: Any) -> Any:
+        monkeypatch.setattr(StoredLedger, "_book", real)
+        other.charge(charge("q1"))
+        return real(ledger, session)
+
+    monkeypatch.setattr(StoredLedger, "_book", late)
+    assert reader.spent("default") == Loss(0)
+    assert reader.spent("default") == LOSS
+
+
 # --- other servers, other tables -------------------------------------------------------------
 
 

@@ -72,7 +72,7 @@ class Book:
 
     def check_mark(self) -> None:
         """Raise LedgerError unless this ledger is the marked one, possibly with more entries."""
-        mark = self._store.read_mark()
+        mark = self._store.known_mark(self.opened)
         digest = None if mark is None else self._store.hash_at(self.opened, mark.sequence)
         marked = None if digest is None else digest.hex()
         identity = self._store.identity(self.opened)

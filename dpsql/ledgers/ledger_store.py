@@ -129,6 +129,9 @@ class Store(Protocol):
     def read_mark(self) -> Mark | None:
         """Return this host's mark; None if there is none."""
 
+    def known_mark(self, opened: LedgerSession) -> Mark | None:
+        """Return this host's mark; in a transaction, one no later than what that reads."""
+
     def marking(self, opened: LedgerSession) -> AbstractContextManager[object]:
         """Keep other processes of this host from moving the mark."""
 

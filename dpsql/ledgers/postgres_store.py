@@ -206,7 +206,9 @@ class PostgresStore:
     def transaction(self, opened: Any, *, write: bool) -> Iterator[Sequence[str]]:
         """Run one transaction that holds the head's lock if it writes, or reads one snapshot."""
         try:
+            known = self.read_mark()  # before the snapshot, after which others may move it
             self._begin(opened, _WRITE if write else _READ)
+            opened.mark = self.read_mark() if write else known
             if write:
                 self._require_durable(opened)
             yield (opened.version, *opened.triggers)
@@ -346,6 +348,11 @@ class PostgresStore:
         """Return this host's mark."""
         return read_mark(self._beside)
 
+    def known_mark(self, opened: Any) -> Mark | None:
+        """Return this host's mark as it was before what the transaction reads."""
+        mark: Mark | None = opened.mark
+        return mark
+
     @contextmanager
     def marking(self, opened: Any) -> Iterator[None]:
         """Hold a lock on a file that the processes of this host share."""
@@ -404,6 +411,7 @@ class _Server:
         self.close: Callable[[], object] = lambda: None
         self.clock = datetime.min.replace(tzinfo=UTC)
         self.head: tuple[int, bytes, str] | None = None
+        self.mark: Mark | None = None
         self.replace(connection)
 
     def replace(self, connection: psycopg.Connection[Any]) -> None:

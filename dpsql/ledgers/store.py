@@ -460,6 +460,10 @@ class SqliteStore:
         """Return the mark beside the file."""
         return read_mark(self.name)
 
+    def known_mark(self, _opened: LedgerSession) -> Mark | None:
+        """Return the mark beside the file: while a transaction reads, nobody moves it."""
+        return read_mark(self.name)
+
     def marking(self, opened: Any) -> AbstractContextManager[object]:
         """Hold the file's write lock."""
         return self.transaction(opened, write=True)
