@@ -7,6 +7,7 @@ import json
 import re
 import ssl
 from collections.abc import Iterator
+from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
 from threading import Event, Thread
@@ -459,6 +460,47 @@ def test_a_retry_is_charged_once_even_for_new_data(fresh: WebDoor) -> None:
     assert "idempotent-replayed" not in first.headers
     other = keyed(fresh, key="f" * 16).json
     assert (other["data_version"], other["receipt"]["remembered"]) == (2, False)
+
+
+def retried_without_a_right(folder: Path) -> WebReply:
+    """The reply to a retry by an analyst whose role lost the table since."""
+    policy = shop(folder / "shop")
+    with opened(folder, policy) as wire, beside(folder, wire) as web:
+        assert keyed(web).status == keyed(web).status == 200
+    role = '[roles.few]\nanalysts = ["ana", "bob"]\n[roles.few.tables.customers]\n\n[ledger]'
+    policy.write_text(policy.read_text(encoding="utf-8").replace("[ledger]", role))
+    with opened(folder, policy) as wire, beside(folder, wire) as web:
+        return keyed(web)
+
+
+def test_a_retry_without_a_right_is_refused(tmp_path: Path) -> None:
+    reply = retried_without_a_right(tmp_path)
+    assert (reply.status, reply.json["reason"]) == (422, "unknown-table")
+
+
+def test_wrong_twin_a_reply_that_is_repeated_unasked_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def unasked(*_: object) -> None: ...
+
+    monkeypatch.setattr(web_queries.QueryRunner, "explain", unasked)
+    assert retried_without_a_right(tmp_path).status == 200
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"sql": GROUPS, "within": 100},
+        {"sql": f"EXPLAIN PRIVACY {GROUPS}"},
+        {"sql": "SELECT COUNT(*) AS n FROM countries"},
+        {"sql": "SELECT COUNT(*) AS n FROM customers WHERE country = ?", "parameters": ["SE"]},
+    ],
+)
+def test_every_kind_of_question_is_repeated(web: WebDoor, fields: dict[str, Any]) -> None:
+    key = sha256(repr(fields).encode()).hexdigest()
+    first, again = (web.send("/v1/query", fields, idempotency_key=key) for _ in range(2))
+    assert (first.status, again.status) == (200, 200), first.body
+    assert first.body == again.body
 
 
 def test_wrong_twin_a_server_that_keeps_no_reply_charges_twice(

@@ -156,13 +156,19 @@ class JsonApi:
         media_type: str,
         events: _Events,
     ) -> HttpReply:
-        """Return the reply to a question, kept under its key. Raises `Problem`."""
+        """Return the reply to a question, kept under its key. Raises `Problem`.
+
+        A kept reply is repeated only if its question would still be accepted.
+        """
         if key is None:
             return await self._ask(caller, question, media_type, events)
         key, replies = require_key(key), self.replies
         canonical = json.dumps([question.canonical(), media_type])
         earlier = await asyncio.to_thread(replies.find, caller.analyst, key, canonical)
         if earlier is not None:
+            # Whoever lost the right to a name is refused here (PRIVACY.md R105).
+            plain = question.request(caller.analyst, DOOR, caller.client)
+            await self.runner.explain(caller, plain)
             return earlier
         try:
             reply = await self._ask(caller, question, media_type, events)
