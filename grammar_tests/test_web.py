@@ -26,7 +26,7 @@ from dpsql.interfaces.pgwire.login_file import User, UsersFile, verifier_of
 from dpsql.interfaces.pgwire.pacing import FIRST_STEP
 from dpsql.model.errors import Failed, MissingExtra, Unreachable
 from dpsql.proxy import Proxy
-from dpsql.systems.web import answer_formats, request_bodies, web_queries
+from dpsql.systems.web import answer_formats, json_api, request_bodies, web_queries
 from dpsql.systems.web.answer_formats import ARROW, CSV, EVENTS, FORMATS, JSON, PARQUET
 from dpsql.systems.web.api_routes import ALWAYS, ROUTES, SCHEMAS, describe_api
 from dpsql.systems.web.guarded_app import Guard
@@ -613,6 +613,21 @@ def test_progress_without_a_charge(web: WebDoor) -> None:
     refused = events(web, "SELECT name FROM customers")
     assert [event for event, _ in refused] == ["queued", "problem"]
     fits(refused[1][1], SCHEMAS["Problem"])
+
+
+def test_an_unknown_error_is_the_last_event(
+    fresh: WebDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without one the request would never end, and would always count."""
+
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError(PASSWORD)
+
+    monkeypatch.setattr(json_api, "render_answer", fail)
+    name, problem = events(fresh, COUNT)[-1]
+    assert (name, problem["reason"]) == ("problem", "failed")
+    assert PASSWORD not in str(problem)
+    assert problem["query_id"] in fresh.lines
 
 
 class Held:

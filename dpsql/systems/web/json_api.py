@@ -95,14 +95,8 @@ class Endpoint:
         except DpsqlError as error:
             reply = problem_reply(problem_of(error))
         except Exception as error:  # noqa: BLE001 - its text may hold anything
-            reply = problem_reply(self._internal(error))
+            reply = problem_reply(self.api.unknown_problem(error))
         return reply if isinstance(reply, Response) else as_response(reply)
-
-    def _internal(self, error: Exception) -> Problem:
-        fault = internal(secrets.token_hex(8))
-        telemetry = self.api.runner.server.telemetry
-        telemetry.event("failed", query=fault.query, kind=type(error).__name__)
-        return Problem(500, "failed", fault.message, about={"query_id": fault.query})
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +130,13 @@ class JsonApi:
     def description() -> HttpReply:
         """Return the OpenAPI description."""
         return _document(describe_api(dpsql.__version__))
+
+    def unknown_problem(self, error: Exception) -> Problem:
+        """Return the problem of an unknown error, which is logged without its text."""
+        fault = internal(secrets.token_hex(8))
+        telemetry = self.runner.server.telemetry
+        telemetry.event("failed", query=fault.query, kind=type(error).__name__)
+        return Problem(500, "failed", fault.message, about={"query_id": fault.query})
 
     # --- queries ---
 
@@ -203,6 +204,8 @@ class JsonApi:
                 reply = problem_reply(problem)
             except DpsqlError as error:
                 reply = problem_reply(problem_of(error))
+            except Exception as error:  # noqa: BLE001 - whoever waits for the last event is told
+                reply = problem_reply(self.unknown_problem(error))
             events.end(reply)
 
         task = asyncio.create_task(ask())
