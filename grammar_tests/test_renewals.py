@@ -26,7 +26,7 @@ from dpsql.interfaces.receipts import cost_text
 from dpsql.ledgers import Ceiling, Charge, Ledger, Stopped, book, removed, windows
 from dpsql.ledgers.chain import BrokenChain, EntryKind
 from dpsql.ledgers.codec import decode_windows
-from dpsql.ledgers.sqlite import SqliteLedger
+from dpsql.ledgers.sqlite import SqliteLedger, StoredLedger
 from dpsql.ledgers.windows import OpenWindow
 from dpsql.model.calendars import Calendar, Renewal
 from dpsql.model.errors import LedgerError, PolicyError, Reason, Refused
@@ -34,7 +34,9 @@ from dpsql.model.vocabulary import NANO, Loss
 from dpsql.policy.load import load
 from dpsql.proxy import Proxy
 from grammar_tests import ledger_kit as kit
+from grammar_tests import postgres_kit
 from grammar_tests.ledger_kit import charge
+from grammar_tests.postgres_kit import Postgres
 from grammar_tests.proxy_kit import request, shop
 
 DAYS, MONTHS = Calendar(Renewal.DAY), Calendar(Renewal.MONTH, "Europe/Berlin")
@@ -66,9 +68,27 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "dpsql.ledger"
 
 
-@pytest.fixture
-def ledger(path: Path, clock: Clock) -> Iterator[SqliteLedger]:
-    with closing(SqliteLedger.open(str(path), clock=clock)) as opened:
+@pytest.fixture(scope="module")
+def server() -> Iterator[Postgres]:
+    with postgres_kit.running(fsync="on") as started:
+        yield started
+
+
+SERVER = pytest.param("server", marks=pytest.mark.full("a database server is started"))
+
+
+@pytest.fixture(params=["file", SERVER])
+def ledger(
+    request: pytest.FixtureRequest, path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[StoredLedger]:
+    """A new ledger of each implementation; a server has this clock too."""
+    if request.param == "file":
+        with closing(SqliteLedger.open(str(path), clock=clock)) as opened:
+            yield opened
+        return
+    on_server = kit.on_server(request.getfixturevalue("server"), path)
+    monkeypatch.setattr(type(on_server._store), "clock", lambda *_: clock())
+    with closing(on_server) as opened:
         yield opened
 
 
@@ -78,7 +98,7 @@ def daily(query_id: str, loss: int = 3, **changes: Any) -> Charge:
     return charge(query_id, **same | {"loss": Loss(loss)} | changes)
 
 
-def turns(ledger: SqliteLedger) -> list[tuple[str, str, str]]:
+def turns(ledger: StoredLedger) -> list[tuple[str, str, str]]:
     """Every window that opened or was corrected: calendar, name, and how."""
     with ledger._reading() as opened:
         rows = opened.find(EntryKind.WINDOW, "TRUE")[::-1]
@@ -110,7 +130,7 @@ def amounts_by_window(ledger: Ledger) -> tuple[Counter[Any], Counter[Any]]:
     return days, months
 
 
-def overspent(ledger: SqliteLedger, clock: Clock, seed: int) -> bool:
+def overspent(ledger: StoredLedger, clock: Clock, seed: int) -> bool:
     """Whether a window or a lifetime was passed; what fits below all is never refused."""
     dice = Random(seed)  # noqa: S311
     for number in range(60):
@@ -134,17 +154,17 @@ def overspent(ledger: SqliteLedger, clock: Clock, seed: int) -> bool:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_no_window_and_no_lifetime_is_overspent(
-    path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch, seed: int
+    ledger: StoredLedger, clock: Clock, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     monkeypatch.setattr(book, "CHECKPOINT_EVERY", 7)
-    with closing(SqliteLedger.open(str(path), clock=clock)) as ledger:
-        assert not overspent(ledger, clock, seed)
-    with closing(SqliteLedger.open(str(path), clock=clock)) as again:
-        assert again.spent("default").fits(EVER)
+    assert not overspent(ledger, clock, seed)
+    again = StoredLedger.over(ledger._store, clock)
+    assert again.spent("default").fits(EVER)
+    assert again.spent("default", None, DAYS) == ledger.spent("default", None, DAYS)
 
 
 def test_a_window_charge_without_its_lifetime_overspends(
-    ledger: SqliteLedger, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    ledger: StoredLedger, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole: Any = vars(Charge)["ceilings"]
     kept = property(lambda self: tuple(c for c in whole.fget(self) if c.renews is not None))
@@ -153,7 +173,7 @@ def test_a_window_charge_without_its_lifetime_overspends(
 
 
 def test_a_sum_that_forgets_the_window_is_found(
-    ledger: SqliteLedger, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    ledger: StoredLedger, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(OpenWindow, "before", property(lambda _: windows.LossSums()), raising=False)
     ledger.charge(daily("q1", 6))
@@ -162,7 +182,7 @@ def test_a_sum_that_forgets_the_window_is_found(
         ledger.charge(daily("q2", 6))
 
 
-def test_both_limits_are_charged_or_neither(ledger: SqliteLedger, clock: Clock) -> None:
+def test_both_limits_are_charged_or_neither(ledger: StoredLedger, clock: Clock) -> None:
     for day in range(3):
         ledger.charge(daily(f"a{day}"), daily(f"b{day}"))
         clock.now += A_DAY
@@ -174,7 +194,7 @@ def test_both_limits_are_charged_or_neither(ledger: SqliteLedger, clock: Clock) 
     assert [name for _, name, _ in turns(ledger)] == ["2026-11-27", "2026-11-28", "2026-11-29"]
 
 
-def test_a_refusal_names_the_next_window(ledger: SqliteLedger) -> None:
+def test_a_refusal_names_the_next_window(ledger: StoredLedger) -> None:
     ledger.charge(daily("q1", 6))
     with pytest.raises(Refused) as refused:
         ledger.charge(daily("q2", 1))
@@ -183,7 +203,7 @@ def test_a_refusal_names_the_next_window(ledger: SqliteLedger) -> None:
     assert "cap" not in refused.value.facts
 
 
-def test_the_first_window_counts_what_was_spent_before(ledger: SqliteLedger, clock: Clock) -> None:
+def test_the_first_window_counts_what_was_spent_before(ledger: StoredLedger, clock: Clock) -> None:
     """So a change of the calendar renews nothing."""
     ledger.charge(charge("q1", loss=Loss(5), limit=PER_DAY))
     for each in (daily("q2").ceilings[0], LIFETIME):
@@ -201,7 +221,7 @@ def test_the_first_window_counts_what_was_spent_before(ledger: SqliteLedger, clo
 # --- time ---
 
 
-def test_time_never_goes_back(ledger: SqliteLedger, clock: Clock) -> None:
+def test_time_never_goes_back(ledger: StoredLedger, clock: Clock) -> None:
     ledger.charge(daily("q1", 6))
     clock.now += A_DAY
     ledger.charge(daily("q2", 5))
@@ -225,7 +245,7 @@ def always_opening(
 
 
 def test_a_window_that_is_renewed_twice_is_found(
-    ledger: SqliteLedger, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    ledger: StoredLedger, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The chain refuses what a wrong clock rule would write."""
     monkeypatch.setattr(book, "window_now", always_opening)
@@ -237,7 +257,7 @@ def test_a_window_that_is_renewed_twice_is_found(
         ledger.charge(daily("q3", 6))
 
 
-def windows_of_leaps(ledger: SqliteLedger, clock: Clock) -> int:
+def windows_of_leaps(ledger: StoredLedger, clock: Clock) -> int:
     """Charge a whole window after each of four steps of a year; return the windows opened."""
     for number in range(5):
         with suppress(Refused):
@@ -247,7 +267,7 @@ def windows_of_leaps(ledger: SqliteLedger, clock: Clock) -> int:
 
 
 def test_a_clock_that_is_stepped_by_a_year_opens_one_window(
-    ledger: SqliteLedger, clock: Clock
+    ledger: StoredLedger, clock: Clock
 ) -> None:
     assert windows_of_leaps(ledger, clock) == 2
     assert ledger.window(DAYS).waits
@@ -263,14 +283,14 @@ def test_a_clock_that_is_stepped_by_a_year_opens_one_window(
 
 
 def test_a_clock_stepped_by_a_year_would_renew_without_the_owner(
-    ledger: SqliteLedger, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    ledger: StoredLedger, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Calendar, "next_window", lambda self, _: self.window_at(clock.now))
     assert windows_of_leaps(ledger, clock) == 5
 
 
 def test_a_clock_that_ran_ahead_is_corrected_and_renews_nothing(
-    ledger: SqliteLedger, clock: Clock
+    ledger: StoredLedger, clock: Clock
 ) -> None:
     ledger.charge(daily("q1", 4))
     clock.now += timedelta(days=400)
@@ -286,7 +306,7 @@ def test_a_clock_that_ran_ahead_is_corrected_and_renews_nothing(
 
 
 def test_a_correction_to_an_unknown_window_counts_everything(
-    ledger: SqliteLedger, clock: Clock
+    ledger: StoredLedger, clock: Clock
 ) -> None:
     for number in range(3):
         ledger.charge(daily(f"q{number}", 2))
@@ -297,7 +317,7 @@ def test_a_correction_to_an_unknown_window_counts_everything(
 
 
 def test_a_correction_that_renews_is_found(
-    ledger: SqliteLedger, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    ledger: StoredLedger, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ledger.charge(daily("q1", 4))
     clock.now += timedelta(days=400)
@@ -312,7 +332,7 @@ def test_a_correction_that_renews_is_found(
 
 
 def test_an_answer_stays_free_and_counts_in_the_window_of_its_charge(
-    ledger: SqliteLedger, clock: Clock
+    ledger: StoredLedger, clock: Clock
 ) -> None:
     ledger.charge(daily("q1"))
     clock.now += A_DAY
@@ -322,7 +342,7 @@ def test_an_answer_stays_free_and_counts_in_the_window_of_its_charge(
     assert ledger.spent("default") == Loss(3)
 
 
-def test_late_answers_do_not_renew(ledger: SqliteLedger, clock: Clock) -> None:
+def test_late_answers_do_not_renew(ledger: StoredLedger, clock: Clock) -> None:
     ledger.charge(daily("q1"))
     ledger.record_late("ana", "q1")
     clock.now += A_DAY
@@ -330,7 +350,7 @@ def test_late_answers_do_not_renew(ledger: SqliteLedger, clock: Clock) -> None:
     assert ledger.late("ana") == 1
 
 
-def test_a_stop_does_not_end_with_its_window(ledger: SqliteLedger, clock: Clock) -> None:
+def test_a_stop_does_not_end_with_its_window(ledger: StoredLedger, clock: Clock) -> None:
     ledger.charge(daily("q1"))
     ledger.stop(Stopped("default", None), "audit")
     clock.now += A_DAY
@@ -340,7 +360,7 @@ def test_a_stop_does_not_end_with_its_window(ledger: SqliteLedger, clock: Clock)
 
 
 def test_a_shared_answer_counts_in_the_window_of_its_receiver(
-    ledger: SqliteLedger, clock: Clock
+    ledger: StoredLedger, clock: Clock
 ) -> None:
     own = {who: replace(ANA, title=who, analysts=frozenset({who})) for who in ("ana", "bob")}
     kit.ask(ledger, **vars_of(daily("q1", caps=(own["ana"],))))
@@ -363,7 +383,7 @@ def vars_of(asked: Charge) -> dict[str, Any]:
 # --- thirty days ---
 
 
-def days_answered(ledger: SqliteLedger, clock: Clock, per_day: Loss | None) -> tuple[int, int]:
+def days_answered(ledger: StoredLedger, clock: Clock, per_day: Loss | None) -> tuple[int, int]:
     """Refresh ten charts of 0.1 each on thirty days; return the days with answers, and answers.
 
     `per_day` is the limit of one day below a lifetime of 12; None: today's budget of 12.
@@ -410,7 +430,7 @@ CHANGES: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_change_holds_only_when_it_is_confirmed(ledger: SqliteLedger, change: str) -> None:
+def test_a_change_holds_only_when_it_is_confirmed(ledger: StoredLedger, change: str) -> None:
     ledger.charge(daily("q1"))
     changed = daily("q2", 1, **CHANGES[change])
     with pytest.raises(Refused) as refused:
@@ -482,7 +502,7 @@ def write_zone(folder: Path, hours: int) -> None:
 
 
 def test_a_changed_zone_file_renews_no_window_twice(
-    ledger: SqliteLedger, clock: Clock, zone_files: Path
+    ledger: StoredLedger, clock: Clock, zone_files: Path
 ) -> None:
     here = Calendar(Renewal.DAY, "Here")
     clock.now = START.replace(hour=23)
