@@ -229,6 +229,7 @@ BAD: list[tuple[dict[str, Any], int, str]] = [
     ({"raw": b'{"sql": "SELECT 1", "sql": "SELECT 2"}'}, 400, "bad-body"),
     ({"raw": b'{"sql": "SELECT 1", "epsilon": NaN}'}, 400, "bad-body"),
     ({"raw": b'{"sql": "SELECT 1", "epsilon": ' + b"9" * 5000 + b"}"}, 400, "bad-body"),
+    ({"raw": b'{"sql": "SELECT 1", "epsilon": 1e9999999999999999999}'}, 400, "bad-body"),
     ({"raw": b'{"sql": "SELECT 1", "epsilon": "many"}'}, 400, "bad-body"),
     ({"raw": b'{"sql": "SELECT 1", "epsilon": true}'}, 400, "bad-body"),
     ({"raw": b'{"sql": "SELECT 1", "epsilom": 1}'}, 400, "bad-body"),

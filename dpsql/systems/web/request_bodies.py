@@ -158,7 +158,7 @@ def parse_json(body: bytes) -> Any:
         return json.loads(
             text, parse_float=Decimal, parse_constant=_no_number, object_pairs_hook=_unrepeated
         )
-    except ValueError:  # its text may hold anything
+    except (ValueError, ArithmeticError):  # its text may hold anything
         raise bad_body("It is no JSON in UTF-8.") from None
 
 
