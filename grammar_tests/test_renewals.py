@@ -10,7 +10,9 @@ from collections.abc import Iterator
 from contextlib import closing, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from itertools import pairwise
+from functools import partial
+from itertools import count, pairwise
+from multiprocessing import get_context
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -35,7 +37,7 @@ from dpsql.policy.load import load
 from dpsql.proxy import Proxy
 from grammar_tests import ledger_kit as kit
 from grammar_tests import postgres_kit
-from grammar_tests.ledger_kit import charge
+from grammar_tests.ledger_kit import charge, exit_code, forked
 from grammar_tests.postgres_kit import Postgres
 from grammar_tests.proxy_kit import request, shop
 
@@ -192,6 +194,33 @@ def test_both_limits_are_charged_or_neither(ledger: StoredLedger, clock: Clock) 
     assert ledger.spent("default", None, DAYS) == Loss(0)
     assert ledger.spent("default") == Loss(18)
     assert [name for _, name, _ in turns(ledger)] == ["2026-11-27", "2026-11-28", "2026-11-29"]
+
+
+def race_of_days(ledger: StoredLedger, clock: Clock, days: int) -> list[int]:
+    """The ends of three processes that open each day at once and charge until they are refused."""
+    together = get_context("fork").Barrier(3)
+
+    def body(process: int) -> None:
+        for day in range(days):
+            clock.now = START + day * A_DAY
+            together.wait(60)
+            with suppress(Refused):
+                for number in count():
+                    ledger.charge(daily(f"{process}.{day}.{number}", 1, analyst="bob"))
+
+    return [exit_code(child) for child in [forked(partial(body, n)) for n in range(3)]]
+
+
+@pytest.mark.full("processes are started")
+@pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning")
+def test_processes_that_open_a_window_at_once_open_it_once(
+    ledger: StoredLedger, clock: Clock
+) -> None:
+    ledger.charge(daily("first", 1, analyst="bob"))
+    assert race_of_days(ledger, clock, 3) == [0] * 3
+    ledger.verify()
+    assert set(amounts_by_window(ledger)[0].values()) == {PER_DAY.amount}
+    assert turns(ledger) == [("day UTC", f"2026-11-{27 + n}", "next") for n in range(3)]
 
 
 def test_a_refusal_names_the_next_window(ledger: StoredLedger) -> None:
