@@ -74,6 +74,11 @@ def test_a_refusal_has_a_statement_that_works(web: WebDoor) -> None:
     assert call(web, "query", sql="SELECT name FROM customers", epsilon="many")[0] is True
 
 
+def test_few_statements_are_priced_together(web: WebDoor) -> None:
+    failed, text = call(web, "plan", statements=["SELECT 1"] * 101)
+    assert (failed, json.loads(text)["reason"]) == (True, "bad-body")
+
+
 def test_resources_explain_how_to_ask(web: WebDoor) -> None:
     listed = rpc(web, "resources/list").json["result"]["resources"]
     assert {each["uri"] for each in listed} == {"dpsql://guide", "dpsql://glossary", "dpsql://sql"}

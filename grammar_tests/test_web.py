@@ -279,6 +279,13 @@ def test_a_bad_request_is_a_problem_and_costs_nothing(
     assert web.wire.proxy.budgets() == spent
 
 
+@pytest.mark.parametrize("statements", [[], [1], ["SELECT 1"] * 101])
+def test_few_statements_are_priced_together(web: WebDoor, statements: list[object]) -> None:
+    """A body has room for 60,000, which would keep a thread for half an hour."""
+    reply = web.send("/v1/plan", {"statements": statements})
+    assert (reply.status, reply.json["reason"]) == (400, "bad-body")
+
+
 def test_depth_is_counted_outside_of_texts() -> None:
     within = deep(31)
     assert request_bodies.parse_json(within)["sql"] == "SELECT 1"

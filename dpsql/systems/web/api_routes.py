@@ -12,6 +12,7 @@ from dpsql.model.dataclass import dataclass
 from dpsql.model.vocabulary import DEFAULT_SPELLING, SPELLINGS
 from dpsql.systems.web.answer_formats import ARROW, CSV, EVENTS, JSON, PARQUET
 from dpsql.systems.web.problems import PROBLEM_TYPE
+from dpsql.systems.web.request_bodies import MOST_STATEMENTS
 
 PREFIX = "/v1"
 ANSWERS = (JSON, CSV, ARROW, PARQUET)
@@ -131,7 +132,10 @@ SCHEMAS: dict[str, dict[str, Any]] = {
         **_OPTIONS,
     ),
     "Statements": _object(
-        ("statements",), statements=_TEXTS | {"minItems": 1}, dialect=_DIALECT, **_OPTIONS
+        ("statements",),
+        statements=_TEXTS | {"minItems": 1, "maxItems": MOST_STATEMENTS},
+        dialect=_DIALECT,
+        **_OPTIONS,
     ),
     "Cancel": _object(("id",), id=_TEXT),
     "Answer": _object(

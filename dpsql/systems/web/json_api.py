@@ -42,7 +42,7 @@ from dpsql.systems.web.answer_formats import (
 from dpsql.systems.web.api_routes import ROUTES, ApiRoute, describe_api
 from dpsql.systems.web.idempotency import KeptReplies, require_key
 from dpsql.systems.web.problems import PROBLEM_TYPE, Problem, problem_of
-from dpsql.systems.web.request_bodies import QuestionBody, bad_body, read_json, read_question
+from dpsql.systems.web.request_bodies import QuestionBody, read_json, read_question, read_statements
 from dpsql.systems.web.web_queries import Caller, QueryRunner
 from dpsql.systems.web.web_users import TOKEN_SECONDS, WebUsers
 
@@ -225,15 +225,11 @@ class JsonApi:
         return HttpReply(200, JSON, f'{{"plan": {plan}, "text": {text}}}'.encode())
 
     async def _plan(self, caller: Caller, request: HttpRequest, _media_type: str) -> HttpReply:
-        body = read_question(await read_json(request), "statements")
-        texts = body.fields["statements"]
-        if not texts or not all(isinstance(text, str) for text in texts):
-            raise bad_body("statements are texts.")
-        common = {name: body.fields[name] for name in body.fields if name != "statements"}
-        epsilon = QuestionBody({**common, "sql": ""}).request("", DOOR, "").epsilon
-        common.pop("epsilon", None)
+        texts, common = read_statements(await read_json(request))
+        epsilon = common.request("", DOOR, "").epsilon
+        shared = {name: each for name, each in common.fields.items() if name != "epsilon"}
         requests = [
-            QuestionBody({**common, "sql": text}).request(caller.analyst, DOOR, caller.client)
+            QuestionBody({**shared, "sql": text}).request(caller.analyst, DOOR, caller.client)
             for text in texts
         ]
 

@@ -24,7 +24,7 @@ from dpsql.model.tree import PlanForm
 from dpsql.model.vocabulary import DEFAULT_SPELLING, Answer
 from dpsql.systems.web.answer_formats import answer_document, json_text
 from dpsql.systems.web.problems import Problem, problem_of
-from dpsql.systems.web.request_bodies import QuestionBody, read_question
+from dpsql.systems.web.request_bodies import QuestionBody, read_question, read_statements
 from dpsql.systems.web.web_queries import Caller, QueryRunner, Step
 
 try:
@@ -108,11 +108,10 @@ class McpTools:
         """Return the joint price of several SELECTs, for free."""
 
         async def call(caller: Caller) -> str:
+            texts, _ = read_statements({"statements": statements})
             requests = [
-                _question(sql, "", DEFAULT_SPELLING).request(
-                    caller.analyst, caller.door, caller.client
-                )
-                for sql in statements
+                _question(sql, "").request(caller.analyst, caller.door, caller.client)
+                for sql in texts
             ]
 
             def step(proxy: Proxy, stop: Stop) -> str:

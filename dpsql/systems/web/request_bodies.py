@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 MOST_BYTES = 1 << 20
 MOST_DEPTH = 32
 """Maximum depth of arrays and objects in a body."""
+MOST_STATEMENTS = 100
+"""Maximum number of statements that are priced together."""
 BODY_SECONDS = 20.0
 FIELDS = (
     "sql parameters dialect epsilon within confidence nonnegative confirm id statements".split()
@@ -125,6 +127,21 @@ def read_question(body: Any, needed: str = "sql") -> QuestionBody:
     if any(isinstance(value, dict) for value in body.get("parameters", ())):
         raise bad_body("A parameter is no object.")
     return QuestionBody(body)
+
+
+def read_statements(body: Any) -> tuple[list[str], QuestionBody]:
+    """Return the statements of a parsed body, and what it says of all of them. Raises `Problem`.
+
+    >>> read_statements({"statements": ["SELECT 1"], "epsilon": "0.1"})[0]
+    ['SELECT 1']
+    """
+    fields = dict(read_question(body, "statements").fields)
+    texts = fields.pop("statements")
+    if not texts or not all(isinstance(text, str) for text in texts):
+        raise bad_body("statements are texts.")
+    if len(texts) > MOST_STATEMENTS:
+        raise bad_body(f"At most {MOST_STATEMENTS} statements are priced together.")
+    return texts, QuestionBody({**fields, "sql": ""})
 
 
 async def read_json(request: HttpRequest) -> Any:
