@@ -61,15 +61,15 @@ def document(file: Path, **period: int) -> dict[str, Any]:
 
 def test_it_says_who_asked_and_what_it_cost(asked: Path) -> None:
     found = document(asked)
-    assert [(row["analyst"], row["charged queries"]) for row in found["analysts"]["rows"]] in (
+    assert [(row["analyst"], row["charges"]) for row in found["analysts"]["rows"]] in (
         [("ana", "2"), ("bob", "1")],
         [("bob", "1"), ("ana", "2")],
     )
-    assert {r["table"]: r["charged queries"] for r in found["tables"]["rows"]} == {
+    assert {r["table"]: r["charges"] for r in found["tables"]["rows"]} == {
         "customers": "2",
         "orders": "1",
     }
-    columns = {row["column"]: row["charged queries"] for row in found["columns"]["rows"]}
+    columns = {row["column"]: row["charges"] for row in found["columns"]["rows"]}
     assert columns == {"customers.city": "1", "customers.age": "1", "orders.amount": "1"}
     assert len(found["sums"]["rows"]) == 1
     assert (
@@ -87,12 +87,17 @@ def test_it_says_what_is_promised_changed_and_verified(asked: Path) -> None:
         "never",
     )
     assert found["changes"]["rows"][-1]["reason"] == "a longer study"
+    assert found["changes"]["rows"][-1]["limit"].startswith("ρ = ")
     with Proxy.open(str(asked)) as proxy:
         last, digest = proxy.ledger.verify()
     assert found["record"]["texts"] == [
         f"Yes: the ledger was verified up to entry {last:,}, with the hash {digest}."
     ]
-    for title in ("ana was charged most", "Promised: budget default", "Yes: the ledger"):
+    for title in (
+        "ana was charged most",
+        "Promised: budget default (ε = 2000, ",
+        "The record is whole:",
+    ):
         assert any(title in text for text in found["summary"]["texts"])
 
 

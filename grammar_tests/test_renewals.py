@@ -583,7 +583,7 @@ def test_receipts_and_plans_name_the_window_and_the_lifetime(tmp_path: Path, clo
         assert again.beside[0].spent == proxy.ledger.spent("default") != Loss(0)
         plan = plan_text(proxy.explain(request(AVERAGE)))
         assert "Budget default of ana, in 2026-12: ρ = 0 of" in plan
-        assert "Before it, lifetime of budget default: " in plan
+        assert "Before this query, lifetime of budget default: " in plan
         document = json.loads(plan_json(proxy.explain(request(AVERAGE))))
         assert document["window"] == "2026-12"
         assert [each["title"] for each in document["beside"]] == ["lifetime of budget default"]

@@ -157,7 +157,9 @@ def test_formats_hold_the_same_rows(web: WebDoor) -> None:
         kind: web.send("/v1/query", {"sql": GROUPS}, accept=kind) for kind in (CSV, ARROW, PARQUET)
     }
     for reply in replies.values():
-        assert json.loads(reply.headers["dpsql-receipt"])["remembered"] is True
+        receipt = json.loads(reply.headers["dpsql-receipt"])
+        assert receipt["remembered"] is True
+        assert receipt["spent_delta"] == web.ask(GROUPS).json["receipt"]["spent_delta"]
         assert len(json.loads(reply.headers["dpsql-notices"])) == 2
         assert reply.headers["dpsql-data-version"] == "1"
     tables = [
@@ -301,6 +303,12 @@ def test_a_refusal_has_reason_place_why_fix_and_a_statement_that_works(web: WebD
     assert refused["charged"] is False
     tried = web.ask(refused["try"]["sql"])
     assert tried.status == 200, tried.body
+
+
+def test_the_text_of_a_plan_names_no_option_that_http_lacks(web: WebDoor) -> None:
+    text = web.send("/v1/explain", {"sql": GROUPS}).json["text"]
+    assert "Budget default" in text
+    assert "shows every measurement" not in text
 
 
 def test_a_body_that_never_comes_ends(web: WebDoor, monkeypatch: pytest.MonkeyPatch) -> None:

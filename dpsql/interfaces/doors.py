@@ -69,11 +69,11 @@ HTTP = Door(
     '"epsilon": "{}"',
     '"confirm": true',
     "POST /v1/explain",
-    dialect='"dialect": "postgres"',
+    dialect='"dialect"',
 )
 MCP = Door(
     'epsilon = "{}" of the tool query',
     "",
     "the tool price",
-    dialect='dialect = "postgres"',
+    dialect="dialect",
 )

@@ -28,6 +28,7 @@ from dpsql.proxy import Proxy
 MOST = 1_000_000
 """Largest number of entries in a report."""
 
+NO_LIMIT = "no limit"
 ERASURE = """
 Deleting a person's rows from the database removes them from every later query. Run dpsql refresh
 afterwards: then no answer from before is given again.
@@ -77,13 +78,10 @@ def report_sections(proxy: Proxy, since: datetime, until: datetime) -> tuple[Rep
     last, digest = proxy.ledger.verify()
     entries = proxy.ledger.history(None, MOST, since=since, until=until)
     acts = tuple(a for a in proxy.ledger.acts(MOST) if since <= a.time < until)
-    promises, queries, changes = _promises(proxy), _list_queries(entries), _changes(acts)
-    record = ReportSection(
-        "record",
-        "Is the record whole?",
-        (f"Yes: the ledger was verified up to entry {last:,}, with the hash {digest}.",),
-    )
-    first = _summary(promises, queries, changes, record)
+    promises, queries, changes = _promises(proxy), _list_queries(entries), _changes(proxy, acts)
+    verified = f"the ledger was verified up to entry {last:,}, with the hash {digest}."
+    record = ReportSection("record", "Is the record whole?", (f"Yes: {verified}",))
+    first = _summary(promises, queries, changes, f"The record is whole: {verified}")
     costs = _costs(proxy, entries)
     refusals = ReportSection("refusals", "What was refused?", _paragraphs(REFUSALS))
     title = "What remains after a person is deleted?"
@@ -95,15 +93,18 @@ def report_sections(proxy: Proxy, since: datetime, until: datetime) -> tuple[Rep
 
 
 def _summary(
-    promises: ReportSection, queries: ReportSection, changes: ReportSection, record: ReportSection
+    promises: ReportSection, queries: ReportSection, changes: ReportSection, record: str
 ) -> ReportSection:
     """Return the answers to the five questions of a reader, one sentence each."""
     most = queries.rows[0] if queries.rows else None
     who = "Nobody was charged." if most is None else f"{most[0]} was charged most ({most[3]})."
-    left = "; ".join(f"{row[0]}: {row[4]} used" for row in promises.rows)
-    acts = f"The owner acted {len(changes.rows):,} times (below)."
-    promised = "; ".join(f"{row[0]}: ε = {row[1]}, δ = {row[2]}" for row in promises.rows)
-    texts = (who, f"Promised: {promised}.", f"Used: {left}.", acts, *record.texts)
+    used = "; ".join(f"{row[0]} ({row[4]})" for row in promises.rows)
+    acts = f"Recorded acts of the owner: {len(changes.rows):,}."
+    promised = "; ".join(
+        f"{row[0]} ({row[1] if row[1] == NO_LIMIT else f'ε = {row[1]}, δ = {row[2]}'})"
+        for row in promises.rows
+    )
+    texts = (who, f"Promised: {promised}.", f"Used: {used}.", acts, record)
     return ReportSection("summary", "In short", texts)
 
 
@@ -123,7 +124,7 @@ def _promises(proxy: Proxy) -> ReportSection:
     rows += [
         (
             f"{each.title} since its beginning",
-            *("no limit", "no limit", "grows with each window"),
+            *(NO_LIMIT, NO_LIMIT, "grows with each window"),
             loss_text(each.spent, each.accountant),
             "never",
         )
@@ -153,14 +154,16 @@ def _list_queries(entries: Sequence[Entry]) -> ReportSection:
         for key in order
         for who, door, accountant in [key]
     )
-    columns = ("analyst", "interface", "charged queries", "loss")
+    columns = ("analyst", "interface", "charges", "loss")
     return ReportSection("analysts", "Who asked how much?", (), columns, rows)
 
 
 def _costs(proxy: Proxy, entries: Sequence[Entry]) -> tuple[ReportSection, ReportSection]:
     tables, columns = costs_by_source(entries, proxy.policy)
-    text = ("A query of several counts in full for each, so these losses do not add up.",)
-    heads = ("charged queries", "loss")
+    text = (
+        "A query of several tables or columns counts in full for each: do not add these losses up.",
+    )
+    heads = ("charges", "loss")
 
     def rows(costs: Any) -> tuple[tuple[str, ...], ...]:
         return tuple(
@@ -191,17 +194,21 @@ def _sums(proxy: Proxy, entries: Sequence[Entry]) -> ReportSection:
     return ReportSection("sums", "What do all budgets cost together?", texts, columns, rows)
 
 
-def _changes(acts: Sequence[OwnerAct]) -> ReportSection:
+def _changes(proxy: Proxy, acts: Sequence[OwnerAct]) -> ReportSection:
+    accountants = {pot.title: pot.budget.accountant for pot in proxy.standings()}
     rows = tuple(
-        (f"{act.time:%Y-%m-%d %H:%M}", act.what, act.about, _limit_text(act), act.reason)
+        (
+            f"{act.time:%Y-%m-%d %H:%M}",
+            *(act.what, act.about, _limit_text(act, accountants.get(act.about)), act.reason),
+        )
         for act in reversed(acts)
     )
     columns = ("time (UTC)", "act", "about", "limit", "reason")
     return ReportSection("changes", "What did the owner change?", (), columns, rows)
 
 
-def _limit_text(act: OwnerAct) -> str:
-    return "" if act.limit is None else loss_text(act.limit)
+def _limit_text(act: OwnerAct, accountant: str | None) -> str:
+    return "" if act.limit is None else loss_text(act.limit, accountant)
 
 
 def _versions(proxy: Proxy) -> ReportSection:
@@ -213,7 +220,7 @@ def _versions(proxy: Proxy) -> ReportSection:
         ("policy", proxy.policy.version),
         ("data version", str(proxy.ledger.data_version())),
     )
-    return ReportSection("versions", "Versions", (), ("of", "version"), rows)
+    return ReportSection("versions", "Versions", (), ("part", "version"), rows)
 
 
 def report_json(sections: Sequence[ReportSection], since: datetime, until: datetime) -> str:
@@ -233,11 +240,17 @@ text-align:left;vertical-align:top;overflow-wrap:anywhere}h2{break-after:avoid}t
 
 def report_html(sections: Sequence[ReportSection], since: datetime, until: datetime) -> str:
     """Return the report as one HTML page without scripts, which prints on paper."""
-    title = f"Privacy report, {since:%Y-%m-%d} to before {until:%Y-%m-%d}"
+    title = f"Privacy report from {_moment(since)} until before {_moment(until)} (UTC)"
     head = f'<meta charset="utf-8"><title>{title}</title><style>{_STYLE}</style>'
     body = "\n".join(line for each in sections for line in _html_lines(each))
     page = f'<!DOCTYPE html>\n<html lang="en"><head>{head}</head><body>\n<h1>{title}</h1>\n{body}'
     return f"{page}\n</body></html>\n"
+
+
+def _moment(time: datetime) -> str:
+    """Return a time; a day alone if it is midnight."""
+    day, _, clock = f"{time:%Y-%m-%d %H:%M:%S}".partition(" ")
+    return day if clock == "00:00:00" else f"{day} {clock}"
 
 
 def _html_lines(section: ReportSection) -> Iterator[str]:

@@ -80,7 +80,7 @@ def plan_text(
     match PlanForm(form or explanation.form):
         case PlanForm.SHORT:
             lines = [*_short(explanation, width, door)]
-            if door is not None and explanation.blocks:
+            if door is not None and door.verbose and explanation.blocks:
                 text = f"{door.verbose} shows every measurement, proof and statement."
                 lines += ["", *_sentence(text, width)]
         case PlanForm.LONG:
@@ -163,7 +163,7 @@ def _charge(explanation: Explanation) -> Iterator[str]:
     state = explanation.charge, explanation.spent, explanation.limit
     yield from budget_lines(*who, *state, explanation.rest)
     for each in explanation.beside:
-        yield f"Before it, {printable(spending_text(each, accountant))}."
+        yield f"Before this query, {printable(spending_text(each, accountant))}."
     blocks = explanation.blocks[explanation.searches :]
     yield from (f"Groups: {printable(block.keys)}" for block in blocks if block.keys)
     yield from map(printable, explanation.notes)

@@ -407,10 +407,10 @@ WORDINGS: dict[Reason, Wording] = {
         ExitCode.BUDGET,
         "53400",
         (
-            "The policy does not limit {title} as the owner has confirmed.",
-            "The policy has other limits than the owner has confirmed.",
+            "The policy has another limit for {title} than the owner confirmed.",
+            "The policy has other limits than the owner confirmed.",
         ),
-        ("Nothing is charged until the owner confirms what it says now, or writes what it said.",),
+        ("Nothing is charged until the owner confirms the new limit or restores the old one.",),
         ("Ask the owner: dpsql budget confirm. Earlier questions stay free.",),
     ),
 }

@@ -276,16 +276,14 @@ class Stopped:
 
 @dataclass(frozen=True, slots=True)
 class LedgerPlace:
-    """Where a ledger is: the file `path`; or the server `url`, with this host's mark beside
-    `path`.
-    """
+    """Place of a ledger: a file `path`; or a server `url`, with this host's mark beside `path`."""
 
     path: str
     url: str = ""
 
     @property
     def is_begun(self) -> bool:
-        """Whether a ledger may be there already; a server is always asked."""
+        """True if a ledger may be there already; a server is always asked."""
         return bool(self.url) or os.path.exists(self.path)  # noqa: PTH110
 
 

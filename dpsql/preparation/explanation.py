@@ -224,7 +224,7 @@ class FoundBound:
 
 
 class ForecastKind(StrEnum):
-    """What a forecast is measured in."""
+    """Unit of a forecast."""
 
     ABSOLUTE = "in units of the column"
     RELATIVE = "as a share of the number"

@@ -19,8 +19,11 @@ from dpsql.model.tree import Kind, Span, identifier
 from dpsql.model.vocabulary import ColumnPolicy, Policy, Request
 from dpsql.preparation.written_selects import WrittenSelect, enclosing, innermost
 
-SECONDS = 0.05
-"""Longest time to look for an offer, in seconds of work: other programs do not count."""
+SECONDS = 0.25
+"""Longest time to look for an offer, in seconds of work: other programs do not count.
+
+The first query of a process needs about a third of it, as its modules are loaded.
+"""
 _LONGEST = 4_000
 _TRIED = 16
 _STEPS = 3

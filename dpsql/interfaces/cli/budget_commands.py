@@ -87,12 +87,12 @@ def _note_limits(changed: Sequence[str], gone: Sequence[str]) -> None:
     for title in changed:
         note(
             f"notice: the policy has another limit for {printable(title)} than was confirmed; "
-            "nothing is charged until then: dpsql budget confirm --reason …"
+            "nothing is charged until you confirm it: dpsql budget confirm --reason …"
         )
     for title in gone:
         note(
             f"notice: the policy no longer has the limit of {printable(title)} that was confirmed; "
-            "nothing that it covers is charged until then: dpsql budget confirm --reason …"
+            "nothing that it covers is charged until you confirm: dpsql budget confirm --reason …"
         )
 
 

@@ -65,7 +65,7 @@ def _show(text: str) -> None:
 
 
 def _ask(proxy: Proxy, sql: str, *, draws: bool = False) -> Answer:
-    answer = proxy.ask(Request(sql, proxy.analyst(None)))
+    answer = proxy.ask(Request(sql, proxy.analyst(None), door="command line"))
     room = columns(sys.stdout)
     _show(table(answer, room).text + (f"\n{picture(answer, room)}" if draws else ""))
     note(cost_text(answer.receipt))
@@ -74,7 +74,7 @@ def _ask(proxy: Proxy, sql: str, *, draws: bool = False) -> Answer:
 
 def _refuse(proxy: Proxy, sql: str) -> None:
     try:
-        proxy.ask(Request(sql, proxy.analyst(None)))
+        proxy.ask(Request(sql, proxy.analyst(None), door="command line"))
     except Refused as refused:
         _show(f"{describe(refused, sql, COMMAND_LINE)}\n")
 
@@ -82,7 +82,7 @@ def _refuse(proxy: Proxy, sql: str) -> None:
 def _compare(settings: CommandSettings, directory: Path, first: Answer, epsilon: float) -> None:
     """Show the numbers of one segment with and without a person: exact, and as released."""
     with _without_her(settings, directory) as (proxy, segment, exact):
-        second = proxy.ask(Request(tour.BY_SEGMENT, proxy.analyst(None)))
+        second = proxy.ask(Request(tour.BY_SEGMENT, proxy.analyst(None), door="command line"))
     released = [_count_of(answer, segment) for answer in (first, second)]
     lines = [
         ("", "with her", "without her"),

@@ -10,14 +10,18 @@ from dpsql.interfaces.cli.options import CommandSettings, with_policy, written_a
 from dpsql.interfaces.cli.output import output
 
 _DAY = click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S"])
+_SINCE = "From this day or time on, in UTC: 2026-11-01 or 2026-11-01T12:00:00."
+_UNTIL = "Before this day or time, in UTC."
 
 
 @click.command()
 @with_policy
-@click.option("--from", "since", type=_DAY, required=True, help="From this moment on, in UTC.")
-@click.option("--to", "until", type=_DAY, required=True, help="Before this moment, in UTC.")
-@written_as("How it is written.", "html", "json")
-@click.option("-o", "--output", "target", metavar="FILE", help="Write it here, atomically.")
+@click.option("--from", "since", type=_DAY, required=True, metavar="DATE", help=_SINCE)
+@click.option("--to", "until", type=_DAY, required=True, metavar="DATE", help=_UNTIL)
+@written_as("Format of the page.", "html", "json")
+@click.option(
+    "-o", "--output", "target", metavar="FILE", help="Write it to this file, whole or not at all."
+)
 def report(
     settings: CommandSettings,
     *,

@@ -59,7 +59,7 @@ def choose_format(accept: str, offered: Sequence[str] = FORMATS) -> str:
                 _require_extra(media_type)
                 return media_type
     fix = f"Accept one of {', '.join(offered)}."
-    raise Problem(406, "accept", "No answer has this type.", fix=fix)
+    raise Problem(406, "accept", "The server has no such format.", fix=fix)
 
 
 def _accepted_types(accept: str) -> Iterator[tuple[float, str]]:
@@ -107,7 +107,7 @@ def render_answer(versioned: VersionedAnswer, media_type: str, door: Door = HTTP
         body = json_text(answer_document(answer, version, door)).encode()
         return HttpReply(200, JSON, body, headers, is_charged)
     notices = sentences(answer.notices, answer.columns, door)
-    headers["dpsql-receipt"] = json.dumps(receipt_document(answer.receipt), default=str)
+    headers["dpsql-receipt"] = json_text(receipt_document(answer.receipt))
     headers["dpsql-notices"] = json.dumps(notices)
     match media_type:
         case "text/csv":

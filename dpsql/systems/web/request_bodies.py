@@ -98,9 +98,9 @@ def _exact(amount: Any) -> Any:
 
 
 def bad_body(why: str) -> Problem:
-    """Return the problem of a body that is no question."""
+    """Return the problem of a body that is not a question."""
     fix = 'Send an object such as {"sql": "SELECT COUNT(*) FROM …"}.'
-    return Problem(400, "bad-body", "This body is not understood.", why, fix)
+    return Problem(400, "bad-body", "The body is not a valid question.", why, fix)
 
 
 def read_question(body: Any, needed: str = "sql") -> QuestionBody:
@@ -110,22 +110,23 @@ def read_question(body: Any, needed: str = "sql") -> QuestionBody:
     'SELECT 1'
     """
     if not isinstance(body, dict):
-        raise bad_body("It is no JSON object.")
+        raise bad_body("The body is not a JSON object.")
     for name, value in body.items():
         if name not in FIELDS:
             near = nearest(name, FIELDS)
-            raise bad_body(f"There is no field {name[:40]!r}{f': {near}?' if near else '.'}")
+            meant = f" Did you mean {near}?" if near else ""
+            raise bad_body(f"There is no field {name[:40]!r}.{meant}")
         kind, words = _TYPES.get(name, (type(value), ""))
         if type(value) is not kind:
-            raise bad_body(f"{name} is {words}.")
+            raise bad_body(f"{name} must be {words}.")
     if needed not in body:
-        raise bad_body(f"It has no field {needed}.")
+        raise bad_body(f"The field {needed} is missing.")
     if body.get("dialect", DEFAULT_SPELLING) not in SPELLINGS:
         raise bad_body(f"The dialects are {' and '.join(SPELLINGS)}.")
     if len(body.get("id", "")) > _LONGEST_ID:
         raise bad_body(f"An id has at most {_LONGEST_ID} characters.")
     if any(isinstance(value, dict) for value in body.get("parameters", ())):
-        raise bad_body("A parameter is no object.")
+        raise bad_body("A parameter cannot be an object.")
     return QuestionBody(body)
 
 
@@ -138,9 +139,9 @@ def read_statements(body: Any) -> tuple[list[str], QuestionBody]:
     fields = dict(read_question(body, "statements").fields)
     texts = fields.pop("statements")
     if not texts or not all(isinstance(text, str) for text in texts):
-        raise bad_body("statements are texts.")
+        raise bad_body("statements must be texts, at least one.")
     if len(texts) > MOST_STATEMENTS:
-        raise bad_body(f"At most {MOST_STATEMENTS} statements are priced together.")
+        raise bad_body(f"More than {MOST_STATEMENTS} statements cannot be priced together.")
     return texts, QuestionBody({**fields, "sql": ""})
 
 
@@ -148,17 +149,19 @@ async def read_json(request: HttpRequest) -> Any:
     """Read the body of a request as JSON, within its limits. Raises `Problem`."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
-        title = "The body has another type."
-        raise Problem(415, "content-type", title, fix="Send content-type: application/json.")
+        title = "The body is not declared as JSON."
+        raise Problem(415, "content-type", title, fix="Send Content-Type: application/json.")
     body = bytearray()
     try:
         async with asyncio.timeout(BODY_SECONDS):
             async for chunk in request.stream():
                 body += chunk
                 if len(body) > MOST_BYTES:
-                    raise Problem(413, "body-size", f"A body has at most {MOST_BYTES} bytes.")
+                    raise Problem(413, "body-size", f"The body is larger than {MOST_BYTES} bytes.")
     except TimeoutError:
-        raise Problem(408, "slow-body", f"A body arrives within {BODY_SECONDS:g} s.") from None
+        raise Problem(
+            408, "slow-body", f"The body did not arrive within {BODY_SECONDS:g} s."
+        ) from None
     return parse_json(bytes(body))
 
 
@@ -171,12 +174,12 @@ def parse_json(body: bytes) -> Any:
     try:
         text = body.decode()
         if _depth(text) > MOST_DEPTH:
-            raise bad_body(f"It is deeper than {MOST_DEPTH} arrays and objects.")
+            raise bad_body(f"Arrays and objects are nested deeper than {MOST_DEPTH}.")
         return json.loads(
             text, parse_float=Decimal, parse_constant=_no_number, object_pairs_hook=_unrepeated
         )
     except (ValueError, ArithmeticError):  # its text may hold anything
-        raise bad_body("It is no JSON in UTF-8.") from None
+        raise bad_body("The body is not JSON in UTF-8.") from None
 
 
 def _depth(text: str) -> int:
@@ -204,5 +207,5 @@ def _no_number(_text: str) -> NoReturn:
 def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) != len(pairs):
-        raise bad_body("It has a name twice.")
+        raise bad_body("An object has a name twice.")
     return members
