@@ -206,9 +206,9 @@ class PostgresStore:
     def transaction(self, opened: Any, *, write: bool) -> Iterator[Sequence[str]]:
         """Run one transaction that holds the head's lock if it writes, or reads one snapshot."""
         try:
-            known = self.read_mark()  # before the snapshot, after which others may move it
+            earlier_mark = self.read_mark()  # before the snapshot, after which others may move it
             self._begin(opened, _WRITE if write else _READ)
-            opened.mark = self.read_mark() if write else known
+            opened.mark = self.read_mark() if write else earlier_mark
             if write:
                 self._require_durable(opened)
             yield (opened.version, *opened.triggers)

@@ -117,14 +117,14 @@ class _Edges:
         """Return an expression with each comparison of a rank as one with a quantile."""
         match expression:
             case Call(function, (Ref() as rank, Literal() as share)) if function in _MIRRORED:
-                found = self._edge(expression, rank, function, share)
+                condition = self._edge(expression, rank, function, share)
             case Call(function, (Literal() as share, Ref() as rank)) if function in _MIRRORED:
-                found = self._edge(expression, rank, _MIRRORED[function], share)
+                condition = self._edge(expression, rank, _MIRRORED[function], share)
             case Ref():
-                found = self._tile(expression)
+                condition = self._tile(expression)
             case _:
-                found = None
-        return found or map_children(expression, self._without_ranks)
+                condition = None
+        return condition or map_children(expression, self._without_ranks)
 
     def _tile(self, column: Ref) -> Call | None:
         """Return the number of a row's tile by the ends of the others; None for other columns."""
