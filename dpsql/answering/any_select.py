@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from dpsql.answering import precision, two_steps
 from dpsql.answering.explain import explained, shown
-from dpsql.answering.side_systems import OtherAnswers, PaidSource, Parts
+from dpsql.answering.side_systems import OtherAnswers, Parts
 from dpsql.answering.system_table import PAID_CALLS
 from dpsql.model.dataclass import replace
 from dpsql.model.errors import Refused
@@ -18,7 +18,6 @@ from dpsql.model.tree import Span, SqlType
 from dpsql.model.vocabulary import Answer, Request
 from dpsql.preparation.explanation import Explanation
 from dpsql.preparation.offers import MAKERS
-from dpsql.preparation.question import Question
 from dpsql.preparation.signature import Signature
 
 
@@ -48,7 +47,9 @@ def explain_select(parts: Parts, request: Request) -> Explanation:
     try:
         query = parts.compiler.read(request, parts.stop)
         source = parts.systems.source(parts, query) if query.calls & PAID_CALLS else None
-        return _plan(parts, query, source)
+        if source is not None:
+            return source.explanation(parts.compiler, parts.vault)
+        return explained(parts.compiler, parts.vault, query)
     except Refused as refused:
         other = _instead(parts, request, refused)
     return other.explain(parts, request)
@@ -75,9 +76,3 @@ def _instead(
         if offers and final.reason in MAKERS and not (request.parameters or request.text):
             final.offer = parts.compiler.offer(request, final, parts.stop)
         raise
-
-
-def _plan(parts: Parts, query: Question, source: PaidSource | None) -> Explanation:
-    if source is not None:
-        return source.explanation(parts.compiler, parts.vault)
-    return explained(parts.compiler, parts.vault, query)

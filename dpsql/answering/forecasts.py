@@ -69,7 +69,8 @@ def forecasts(compiler: Compiler, vault: Vault, query: Question) -> tuple[Foreca
     except (_Unknown, DpsqlError, EngineFailed, TimedOut):
         return ()
     margins = zip(*(each.margins for each in (even, uneven, larger)), strict=True)
-    ranks = _ranks(even, uneven)
+    ends = [_rank(even), _rank(uneven)]
+    ranks = Forecast(min(ends), max(ends), ForecastKind.RANK) if all(ends) else None
     unknown = {n for n, column in enumerate(even.answer.columns) if even.is_unknown(n)}
     return tuple(ranks if n in unknown else _forecast(*each) for n, each in enumerate(margins))
 
@@ -107,12 +108,6 @@ def _fits_lines(block: BlockPlan) -> bool:
     """Test whether a block measures how columns go together, of which sizes say nothing."""
     names = (measure.call.function for measure in block.block.measures)
     return any(name.startswith(("corr", "covar", "regr")) for name in names)
-
-
-def _ranks(even: _Expected, uneven: _Expected) -> Forecast | None:
-    """Return the error of quantiles in rank, as a share of the rows of a group."""
-    ends = [_rank(even), _rank(uneven)]
-    return Forecast(min(ends), max(ends), ForecastKind.RANK) if all(ends) else None
 
 
 def _rank(expected: _Expected) -> float:

@@ -246,7 +246,10 @@ def of_questions(
                 _expected(compiler, vault, own, parts),
             )
         )
-    worth = replace(payer, epsilon=_worth(payer, total))
+    accountant, delta = accountants.get(payer.budget.accountant), payer.budget.query_delta
+    worth = replace(
+        payer, epsilon=Context(prec=3).plus(Decimal(accountant.epsilon(total, Fraction(delta))))
+    )
     joint = tuple(part for part in parts if not part.steps)
     return JointPlan(tuple(statements), worth, total, parts=joint, questions=answered, goals=goals)
 
@@ -272,12 +275,6 @@ def _price(compiler: Compiler, vault: Vault, part: Beside) -> Loss:
     plan = part.measured.plan
     assert plan is not None
     return plan.loss
-
-
-def _worth(payer: Account, spent: Loss) -> Decimal:
-    """Return the ε that a price is worth."""
-    accountant, delta = accountants.get(payer.budget.accountant), payer.budget.query_delta
-    return Context(prec=3).plus(Decimal(accountant.epsilon(spent, Fraction(delta))))
 
 
 def _goals(each: Beside, measured: Sequence[Beside], epsilon: Decimal | None) -> tuple[Target, ...]:

@@ -51,7 +51,11 @@ def answered(compiler: Compiler, vault: Vault, query: Question) -> Answer:
             return answer
         price = _rung(epsilon, excess)
         if price > limit:
-            reaches = _at_most(excess * float(precision.error), paid, limit)
+            fraction = excess * float(precision.error)
+            per_cent = 100 * fraction * float(paid / limit)
+            reaches = (
+                f"{per_cent:.2g} %" if isfinite(fraction) else "more than all of it, as it is 0"
+            )
             facts = {"epsilon": price, "limit": limit, "paid": paid, "reaches": reaches}
             raise Refused(Reason.EPSILON_TOO_LARGE, **facts)
         epsilon = price
@@ -66,12 +70,6 @@ def _rung(epsilon: Decimal, excess: float) -> Decimal:
     """
     doublings = max(1, ceil(log(min(excess * _ROOM, _MOST), _RUNG)))
     return epsilon * Decimal(_RUNG) ** doublings
-
-
-def _at_most(fraction: float, epsilon: Decimal, limit: Decimal) -> str:
-    """Return the error that the largest epsilon leaves, given the relative error at this one."""
-    per_cent = 100 * fraction * float(epsilon / limit)
-    return f"{per_cent:.2g} %" if isfinite(fraction) else "more than all of it, as it is 0"
 
 
 def _worst(answer: Answer, factor: float, note: str) -> float:

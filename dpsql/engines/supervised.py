@@ -174,7 +174,9 @@ class SupervisedWorker(ABC):
         """
         if self._closed:
             return "failed", None, []
-        worker = self._living()
+        if self._worker is not None and not self._worker.is_alive:
+            self._drop()
+        worker = self._worker or self._start()
 
         def tick() -> None:
             _stop_if_due(call, worker)
@@ -192,12 +194,6 @@ class SupervisedWorker(ABC):
         return reply_of(worker, tick, call) if sent else ("gone", None, [])
 
     # --- the process ---
-
-    def _living(self) -> WorkerProcess:
-        """Return the worker; start a new one if it ended between calls."""
-        if self._worker is not None and not self._worker.is_alive:
-            self._drop()
-        return self._worker or self._start()
 
     def _start(self) -> WorkerProcess:
         worker = self._launched()

@@ -257,7 +257,9 @@ class _Fold:
             case EntryKind.WINDOW:
                 self._turn(row)
             case EntryKind.CHECKPOINT:
-                self._check(row)
+                if row.detail != self.state(row.sequence, b"").text():
+                    raise ValueError("a checkpoint is not what the entries before it say")
+                self._checkpoint = row.sequence
             case EntryKind.OPENED:
                 self._ledger = str(row.detail)
             case EntryKind.REFRESH:
@@ -326,12 +328,6 @@ class _Fold:
             self._limits.pop(title, None)
             return
         self._limits[title] = ceiling_of(title, *_amounts(row), *json.loads(row.event or "[]"))
-
-    def _check(self, row: EntryRow) -> None:
-        """Check that a checkpoint states exactly the state of the entries before it."""
-        if row.detail != self.state(row.sequence, b"").text():
-            raise ValueError("a checkpoint is not what the entries before it say")
-        self._checkpoint = row.sequence
 
     def state(self, sequence: int, last: bytes) -> State:
         """Return the state so far."""

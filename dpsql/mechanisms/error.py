@@ -32,7 +32,12 @@ def standard_deviation(noise: Noise) -> float:
             rate = 1 / float(noise.scale)
             return sqrt(2) * exp(-rate / 2) / -expm1(-rate)
         case Mechanism.DISCRETE_GAUSSIAN:
-            return _gaussian_deviation(sqrt(noise.scale))
+            scale = sqrt(noise.scale)
+            if scale >= _SMOOTH:
+                return scale
+            weights = gaussian_weights(scale, 40 * _SMOOTH)
+            squares = np.arange(weights.size, dtype=np.float64) ** 2
+            return sqrt(2 * float(squares @ weights) / (2 * float(weights.sum()) - 1))
         case _:
             assert_never(noise.mechanism)
 
@@ -64,11 +69,3 @@ def _factor(noise: Noise, confidence: float) -> float:
     """
     deviation = standard_deviation(noise)
     return margin(noise, confidence) / deviation * (1 + _BENT * (deviation < _COARSE))
-
-
-def _gaussian_deviation(scale: float) -> float:
-    if scale >= _SMOOTH:
-        return scale
-    weights = gaussian_weights(scale, 40 * _SMOOTH)
-    squares = np.arange(weights.size, dtype=np.float64) ** 2
-    return sqrt(2 * float(squares @ weights) / (2 * float(weights.sum()) - 1))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -57,13 +57,11 @@ def costs_by_source(entries: Sequence[Entry], policy: Policy) -> tuple[SourceCos
         for name in read or [UNREAD]:
             tables.add(entry, name)
         used = {name for kind, name in named if kind == "column"}
-        for column in sorted(_columns(read, used, private)):
+        for column in sorted(
+            {f"{table}.{name}" for table in read for name in used & private[table]}
+        ):
             columns.add(entry, column)
     return tables, columns
-
-
-def _columns(read: Sequence[str], used: set[str], private: Mapping[str, set[str]]) -> set[str]:
-    return {f"{table}.{name}" for table in read for name in used & private[table]}
 
 
 def _names(text: str) -> Iterator[tuple[str, str]]:

@@ -420,7 +420,10 @@ class _Binder:
         place, name = ("columns", column.name, "values_from"), ".".join(source)
         if self.draft.table(source[0]) is None:
             self._fail(table, place, f"{source[0]} is not a public table.", "Name one that is.")
-        lists = self._public_column(source)
+        schema_table = self.schema.table(source[0])
+        columns = () if schema_table is None else schema_table.columns
+        whole = (c for c in columns if not _is_part(c))
+        lists = next((c for c in whole if c.name.lower() == source[1].lower()), None)
         if lists is None or lists.type is None:
             self._fail(table, place, f"There is no {name} of a supported type.", "Name another.")
         if lists.type.kind is not schema_column.type.kind:
@@ -430,12 +433,6 @@ class _Binder:
         if len(values) > max(self.draft.limits.max_public_groups, table.max_public_groups or 0):
             return None
         return tuple(self._value(table, place, column, v, schema_column.type) for v in values)
-
-    def _public_column(self, source: tuple[str, str]) -> SchemaColumn | None:
-        schema_table = self.schema.table(source[0])
-        columns = () if schema_table is None else schema_table.columns
-        whole = (c for c in columns if not _is_part(c))
-        return next((c for c in whole if c.name.lower() == source[1].lower()), None)
 
     def _bounds(
         self, table: DraftTable, column: DraftColumn, kind: SqlType

@@ -65,7 +65,10 @@ def load(path: str = "dpsql.toml") -> Draft:
     except (OSError, UnicodeDecodeError):
         raise PolicyError(path, None, "It cannot be read.", _readable(file)) from None
     except tomllib.TOMLDecodeError as error:
-        raise PolicyError(path, _line_of(error), f"This is not TOML: {error}.", _TOML) from None
+        match = re.search(r"at line (\d+)", str(error))
+        raise PolicyError(
+            path, int(match[1]) if match else None, f"This is not TOML: {error}.", _TOML
+        ) from None
     except (ValueError, ArithmeticError, RecursionError):
         raise PolicyError(
             path, None, "A number or a nesting is too large.", "Write a smaller one."
@@ -81,11 +84,6 @@ def _readable(file: Path) -> str:
         if b"\0" in opened.read(64):
             return "If it is the database, name the TOML that has its path in [database]."
     return "Save it as UTF-8 text."
-
-
-def _line_of(error: tomllib.TOMLDecodeError) -> int | None:
-    match = re.search(r"at line (\d+)", str(error))
-    return int(match[1]) if match else None
 
 
 def _decided(reader: Reader) -> None:
@@ -362,7 +360,8 @@ def _budget(reader: Reader, name: str) -> Budget:
         if 0 < getattr(budget, key) < LEAST_DELTA:
             reader.fail(key, f"{key} is below what the ledger counts.", f"Write {key} = 1e-6.")
     _consistent(reader, budget)
-    _confirmed(reader, budget)
+    if budget.confirm_above is not None and budget.confirm_above < 0:
+        reader.fail("confirm_above", "confirm_above is below zero.", "Write confirm_above = 0.0.")
     return budget
 
 
@@ -392,11 +391,6 @@ def _consistent(reader: Reader, budget: Budget) -> None:
         why = f"Under {accountant.name} a δ is charged where it is needed: it saves nothing."
         reader.fail("only_public_keys", why, "Leave it out.")
     _affordable(reader, budget)
-
-
-def _confirmed(reader: Reader, budget: Budget) -> None:
-    if budget.confirm_above is not None and budget.confirm_above < 0:
-        reader.fail("confirm_above", "confirm_above is below zero.", "Write confirm_above = 0.0.")
 
 
 def _affordable(reader: Reader, budget: Budget) -> None:

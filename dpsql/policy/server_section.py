@@ -48,10 +48,12 @@ def server(reader: Reader, folder: Path, analysts: Reader) -> ServerSettings:
         reader.fail(None, "A certificate needs its key.", "Give both certificate and key.")
     if "client_ca" in reader.values and "certificate" not in reader.values:
         reader.fail("client_ca", "Client certificates need TLS.", "Give certificate and key, too.")
+    given = [name for name in _FILES if name in reader.values or name == "users"]
+    own = ((name, reader) for name, reader in analysts.tables() if "errors" in reader.values)
     return ServerSettings(
         host=reader.text("host", default.host),
         metrics_host=reader.text("metrics_host", default.metrics_host),
-        **_paths(reader, folder),
+        **{n: str(folder / reader.text(n, getattr(ServerSettings(), n))) for n in given},
         log_statements=reader.flag("log_statements"),
         memory=reader.memory("memory", default.memory),
         session_memory=reader.memory("session_memory", default.session_memory),
@@ -70,18 +72,8 @@ def server(reader: Reader, folder: Path, analysts: Reader) -> ServerSettings:
         answer_seconds=seconds_of(reader, "answer_seconds", default.answer_seconds),
         max_late=_count(reader, "max_late") or default.max_late,
         errors=reader.choice("errors", ERRORS, default.errors),
-        analyst_errors=_analyst_errors(analysts),
+        analyst_errors=tuple((name, reader.choice("errors", ERRORS)) for name, reader in own),
     )
-
-
-def _paths(reader: Reader, folder: Path) -> dict[str, str]:
-    given = [name for name in _FILES if name in reader.values or name == "users"]
-    return {n: str(folder / reader.text(n, getattr(ServerSettings(), n))) for n in given}
-
-
-def _analyst_errors(analysts: Reader) -> tuple[tuple[str, str], ...]:
-    own = ((name, reader) for name, reader in analysts.tables() if "errors" in reader.values)
-    return tuple((name, reader.choice("errors", ERRORS)) for name, reader in own)
 
 
 def _count(reader: Reader, key: str) -> int | None:

@@ -152,7 +152,9 @@ def _aggregate_rows(case: RefusedText) -> Iterator[Offer]:
         for item in select.items:
             column = select.text[item.start : item.stop]
             columns = case.columns(column.rpartition(".")[2].strip('"'))
-            if columns and all(_is_listed(each) for each in columns):
+            if columns and all(
+                (each.values is not None or each.type.kind is Kind.BOOLEAN) for each in columns
+            ):
                 keys.append(column)
             elif columns and all(each.bounds and each.type.is_numeric for each in columns):
                 numbers.append(column)
@@ -168,10 +170,6 @@ def _aggregate_rows(case: RefusedText) -> Iterator[Offer]:
             counted = ", ".join([*shown, "COUNT(*) AS n"])
             yield _offer(plain.edit((whole, counted), (at, grouped)).sql, says + averages)
         yield _offer(plain.edit((whole, "COUNT(*) AS n")).sql, "counts rows")
-
-
-def _is_listed(column: ColumnPolicy) -> bool:
-    return column.values is not None or column.type.kind is Kind.BOOLEAN
 
 
 def _add_key(case: RefusedText) -> Iterator[Offer]:

@@ -18,7 +18,7 @@ from dpsql.compiler.plan.private_plan import BlockPlan, PrivateBlock
 from dpsql.model import tree
 from dpsql.model.algebra import Item
 from dpsql.model.dataclass import dataclass, replace
-from dpsql.model.vocabulary import Budget, Fact, FactKind, Policy, TablePolicy, Voucher
+from dpsql.model.vocabulary import Fact, FactKind, Policy, TablePolicy, Voucher
 from dpsql.model.walk import map_children
 from dpsql.preparation import explanation
 from dpsql.preparation.describe_blocks import labels
@@ -72,14 +72,12 @@ def _of_payers(form: Form) -> Iterator[OtherForm]:
         yield OtherForm(explanation.LargerEpsilon(most), replace(form, query=form.query.at(most)))
     for other in accountants.ACCOUNTANTS:
         if other.name != budget.accountant and (budget.query_delta or not other.needs_delta):
-            account = replace(form.query.account, budget=_paid_by(budget, other.name))
+            account = replace(
+                form.query.account,
+                budget=replace(budget, accountant=other.name, min_query_charge=None),
+            )
             query = replace(form.query, account=account)
             yield OtherForm(explanation.OtherAccountant(other.name), replace(form, query=query))
-
-
-def _paid_by(budget: Budget, accountant: str) -> Budget:
-    """Return the budget with another accountant; its least charge is dropped with its unit."""
-    return replace(budget, accountant=accountant, min_query_charge=None)
 
 
 def recordable(policy: Policy) -> frozenset[Fact]:

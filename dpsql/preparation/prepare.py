@@ -32,7 +32,6 @@ from dpsql.compiler.plan.private_plan import (
     Bounded,
     FoundNorm,
     PrivatePlan,
-    Rewritten,
     Tracked,
     as_derived,
 )
@@ -405,7 +404,12 @@ class _Plans:
         shown = [self.steps.shown.query_id] if self.steps.shown else []
         more = *([named] if named else []), *shown, *more
         context = budget.accountant, str(budget.query_delta), *more
-        sql = _written(plan, self.policy, self.identities)
+        keys = partial(
+            keys_of, policy=self.policy, block_keys=lambda b: len(plan.blocks[b].block.keys)
+        )
+        blocks, tables = over_store(plan, self.policy, self.identities)
+        rewritten = rewrite(plan, keys, self.identities, dialects(self.policy.database), blocks)
+        sql = replace(rewritten, stored=tables)
         loss = accountants.price(plan.loss, budget)
         if self.steps.promised is not None:
             loss = accountants.larger_loss(loss, self.steps.promised)
@@ -442,13 +446,6 @@ def _public(
     return Prepared(columns, None, sql, "")
 
 
-def _written(plan: PrivatePlan, policy: Policy, identities: Identities) -> Rewritten:
-    keys = partial(keys_of, policy=policy, block_keys=lambda b: len(plan.blocks[b].block.keys))
-    blocks, tables = over_store(plan, policy, identities)
-    rewritten = rewrite(plan, keys, identities, dialects(policy.database), blocks)
-    return replace(rewritten, stored=tables)
-
-
 def _floor(statement: Statement, policy: Policy) -> int:
     """Return the least units of a released private key; OPTIONS can only raise the policy's
     limit.
@@ -474,11 +471,6 @@ def _heeds_options(statement: Statement, blocks: tuple[BlockPlan, ...], steps: K
     _selects_keys(statement, blocks)
     if statement.keys is not None and all(block.domain is not None for block in blocks):
         raise Refused(Reason.BAD_OPTION, option="keys", why="the query has no private keys")
-    _heeds_mechanism(statement, blocks)
-
-
-def _heeds_mechanism(statement: Statement, blocks: tuple[BlockPlan, ...]) -> None:
-    """Refuse a named mechanism without effect."""
     if statement.mechanism == SPARSE_VECTOR:
         if not any(choice.scan for block in blocks for choice in block.choices):
             raise bad_mechanism("there is no MIN or MAX to find")

@@ -60,7 +60,10 @@ def signature(
     `declared` are the types that the client fixed, None if it did not. Raises `Refused` if the text
     is wrong for all parameters.
     """
-    counts, arrays = _counts(request.sql), _arrays(request.sql)
+    counts, arrays = (
+        {word.start for before, word in pairwise(words(request.sql)) if before.value in _COUNTING},
+        _arrays(request.sql),
+    )
     declared = [
         kind or (tree.INTEGER if place.start in counts else None)
         for place, kind in zip(places, declared, strict=True)
@@ -86,11 +89,6 @@ def signature(
         )
         columns = told_columns(resolved.relation, policy)
         return Signature((SHOWN,) if statement.explain else columns, types)
-
-
-def _counts(text: str) -> set[int]:
-    """Return the places of words that mean a number of rows."""
-    return {word.start for before, word in pairwise(words(text)) if before.value in _COUNTING}
 
 
 def _arrays(text: str) -> set[int]:

@@ -45,7 +45,7 @@ def _quantile(bounded: BoundedCall) -> Choices:
     The shift s is 0 if it is not given, as in every call that an analyst writes.
     """
     no_distinct(bounded)
-    alpha = _fraction(bounded)
+    alpha = HALF if len(bounded.call.args) == 1 else _constant_of(bounded, 1)
     falling = _falls(bounded)
     if alpha in (0, 1):
         return _extreme(bounded, HIGHEST if falling == (alpha == 0) else LOWEST)
@@ -121,11 +121,6 @@ def _mode(bounded: BoundedCall) -> Choices:
 
 def _mode_value(bounded: BoundedCall, parts: tuple[Ref, ...]) -> Expression:
     return _constant(bounded) or value_on(grid_of_candidates(bounded), parts[0], bounded.call.type)
-
-
-def _fraction(bounded: BoundedCall) -> Fraction:
-    """Return the fraction of the call to six digits, one half where none is written."""
-    return HALF if len(bounded.call.args) == 1 else _constant_of(bounded, 1)
 
 
 def _constant_of(bounded: BoundedCall, place: int) -> Fraction:

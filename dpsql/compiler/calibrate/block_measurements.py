@@ -50,7 +50,6 @@ from dpsql.compiler.plan.private_plan import (
 from dpsql.compiler.resolve.scopes import Identities
 from dpsql.model.algebra import Field, Relation
 from dpsql.model.tree import DOUBLE, Expression, Ref
-from dpsql.model.vocabulary import Norm
 from dpsql.model.walk import substitute
 
 
@@ -134,16 +133,6 @@ def _adds(recipe: Recipe, call: BoundedCall, parts: Parts) -> tuple[float, ...]:
     )
 
 
-def _totals(block: PrivateBlock, contributions: Contributions, norm: Norm) -> DeclaredTotals:
-    return DeclaredTotals(
-        block,
-        contributions.groups.value or 1,
-        norm,
-        applies=not contributions.row_level,
-        polled=contributions.polled,
-    )
-
-
 def _limited(
     placed: tuple[int, BoundedCall], recipe: Recipe, polls: Polls, alike: _Alike
 ) -> tuple[BoundedCall, Parts, Parts]:
@@ -220,7 +209,13 @@ def _polls(
     norm = norm_of(accountant, groups)
     return Polls(
         block=block,
-        totals=_totals(block, contributions, norm),
+        totals=DeclaredTotals(
+            block,
+            contributions.groups.value or 1,
+            norm,
+            applies=not contributions.row_level,
+            polled=contributions.polled,
+        ),
         contributions=contributions,
         listed=0 if bounded.domain is None else max(1, len(bounded.domain)),
         norm=norm,

@@ -345,7 +345,9 @@ class Writer:
         never_null: Collection[int] = (),
     ) -> None:
         self.numbers: dict[int, int] = {}
-        self._columns = {n: e for n, e in (columns or {}).items() if not _is_column(e, n)}
+        self._columns = {
+            n: e for n, e in (columns or {}).items() if not (isinstance(e, tree.Ref) and e.id == n)
+        }
         self._never_null = never_null
         self._digests: dict[int, str] = {}
         self._first: dict[int, int] = {}
@@ -498,7 +500,3 @@ class Writer:
             return self.write(None)
         whole = both(required((self._over(condition),), self._never_null))
         return self.write(None) if whole is None else self._formula(whole)
-
-
-def _is_column(expression: tree.Expression, number: int) -> bool:
-    return isinstance(expression, tree.Ref) and expression.id == number

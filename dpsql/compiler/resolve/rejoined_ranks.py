@@ -48,7 +48,8 @@ def _ranked_rows(
     join: algebra.Join, table: Relation, ranked: Relation, policy: Policy
 ) -> Relation | None:
     """Return the rows of `ranked` with the columns of `table`; None where the keys do not agree."""
-    source = _scan_below(ranked)
+    last = _path(ranked)[-1]
+    source = last if isinstance(last, algebra.Scan) else None
     if source is None or not isinstance(table, algebra.Scan) or table.table != source.table:
         return None
     own = {field.name: field for field in source.fields}
@@ -85,11 +86,6 @@ def _path(relation: Relation) -> list[Relation]:
         relation = relation.input
         path.append(relation)
     return path
-
-
-def _scan_below(relation: Relation) -> algebra.Scan | None:
-    last = _path(relation)[-1]
-    return last if isinstance(last, algebra.Scan) else None
 
 
 def _with_columns(relation: Relation, fields: tuple[Field, ...]) -> Relation:

@@ -64,7 +64,9 @@ class _Asked:
 
     def _sources(self, relation: Relation) -> Iterator[Relation]:
         """Yield public relations with a row in every row of a relation."""
-        if self._is_public(relation):
+        tables = [self.policy.table(p.table) for p in relations(relation) if isinstance(p, Scan)]
+        public = all(table is not None and not table.private for table in tables)
+        if public and is_repeatable(relation, self.policy) and not free_refs(relation):
             yield relation
             return
         match relation:
@@ -152,12 +154,6 @@ class _Asked:
         tables = (self.policy.table(p.table) for p in relations(relation) if isinstance(p, Scan))
         private = any(table is not None and table.private for table in tables)
         return private and not free_refs(relation)
-
-    def _is_public(self, relation: Relation) -> bool:
-        """Test whether a relation reads public rows alone, and is repeatable."""
-        tables = [self.policy.table(p.table) for p in relations(relation) if isinstance(p, Scan)]
-        public = all(table is not None and not table.private for table in tables)
-        return public and is_repeatable(relation, self.policy) and not free_refs(relation)
 
 
 def _equates(condition: Expression, keys: Iterable[int], columns: frozenset[int]) -> bool:

@@ -8,7 +8,7 @@ understand. This module finds the positions, and checks that nothing was dropped
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime
 from itertools import pairwise
 from operator import gt, lt
@@ -56,7 +56,10 @@ def statement(
     counted = with_bare_counts(without_zone_words(with_leading_zeros(ordered)))
     check_clauses(counted)
     tokens = prepare(with_durations(counted), dialect)
-    _require_all(tokens.placeholders, parameters)
+    if len(tokens.placeholders) != len(parameters):
+        missing = tokens.placeholders[len(parameters) :]
+        place, given = missing[0] if missing else NOWHERE, len(parameters)
+        raise Refused(Reason.BAD_PARAMETER, place, expected=len(tokens.placeholders), given=given)
     root = _parsed(tokens, request.text, dialect)
     check_depth(root)
     origin = Origin(
@@ -98,14 +101,6 @@ def _statement(request: OptionedQuery, result: Query, origin: Origin) -> Stateme
         says_now=bool(origin.nows),
         calls=origin.calls,
     )
-
-
-def _require_all(places: Sequence[Span], parameters: tuple[Parameter, ...]) -> None:
-    """Refuse a number of parameters that differs from the number of placeholders."""
-    if len(places) != len(parameters):
-        missing = places[len(parameters) :]
-        place, given = missing[0] if missing else NOWHERE, len(parameters)
-        raise Refused(Reason.BAD_PARAMETER, place, expected=len(places), given=given)
 
 
 def _parsed(tokens: Tokens, text: str, dialect: str) -> exp.Expression:

@@ -116,7 +116,11 @@ def with_made(tokens: Sequence[Token]) -> tuple[Token, ...]:
     result: list[Token] = []
     i = 0
     while i < len(tokens):
-        if _makes(tokens, i):
+        kinds = [token.token_type for token in tokens[i + 1 : i + 3]]
+        opens = (
+            len(kinds) > 1 and kinds[0] is TokenType.L_PAREN and kinds[1] is not TokenType.R_PAREN
+        )
+        if opens and is_word(tokens[i]) and tokens[i].text.upper() == "MAKE_INTERVAL":
             stop = _closing(tokens, i + 1)
             result += _sum_of(tokens[i], with_made(tokens[i + 2 : stop]), tokens[stop])
             i = stop + 1
@@ -124,13 +128,6 @@ def with_made(tokens: Sequence[Token]) -> tuple[Token, ...]:
             result.append(tokens[i])
             i += 1
     return tuple(result)
-
-
-def _makes(tokens: Sequence[Token], i: int) -> bool:
-    """Test whether MAKE_INTERVAL with an argument begins here."""
-    kinds = [token.token_type for token in tokens[i + 1 : i + 3]]
-    opens = len(kinds) > 1 and kinds[0] is TokenType.L_PAREN and kinds[1] is not TokenType.R_PAREN
-    return opens and is_word(tokens[i]) and tokens[i].text.upper() == "MAKE_INTERVAL"
 
 
 def _sum_of(word: Token, arguments: Sequence[Token], last: Token) -> list[Token]:

@@ -32,7 +32,11 @@ def with_bare_counts(tokens: Sequence[Token]) -> tuple[Token, ...]:
     while at < len(tokens):
         bare.append(tokens[at])
         at += 1
-        if _takes_count(bare[-2:]):
+        words = [token.text.upper() for token in bare[-2:]]
+        if words[-1:] in (["LIMIT"], ["OFFSET"]) or words in (
+            ["FETCH", "FIRST"],
+            ["FETCH", "NEXT"],
+        ):
             reader = _CountReader(tokens, at)
             count = reader.read()
             if count is not None:
@@ -46,7 +50,9 @@ def without_zone_words(tokens: Sequence[Token]) -> tuple[Token, ...]:
     short: list[Token] = []
     for token in tokens:
         short.append(token)
-        if [t.text.upper() for t in short[-3:]] == _ZONE_WORDS and _is_time(short[-4:-3]):
+        if [t.text.upper() for t in short[-3:]] == _ZONE_WORDS and any(
+            token.text.upper() in ("TIMESTAMP", "TIME") for token in short[-4:-3]
+        ):
             del short[-3:]
     return tuple(short)
 
@@ -71,16 +77,6 @@ def with_leading_zeros(tokens: Sequence[Token]) -> tuple[Token, ...]:
         else:
             joined.append(token)
     return tuple(joined)
-
-
-def _is_time(before: Sequence[Token]) -> bool:
-    return any(token.text.upper() in ("TIMESTAMP", "TIME") for token in before)
-
-
-def _takes_count(before: Sequence[Token]) -> bool:
-    """Test whether two tokens end with LIMIT or OFFSET, or are FETCH FIRST or FETCH NEXT."""
-    words = [token.text.upper() for token in before]
-    return words[-1:] in (["LIMIT"], ["OFFSET"]) or words in (["FETCH", "FIRST"], ["FETCH", "NEXT"])
 
 
 class _CountReader:

@@ -81,7 +81,14 @@ def read_request(text: str, dialect: str) -> OptionedQuery:
     rest, explain = _without_explain(text)
     _check_first_word(rest)
     tokens = tokenize(rest, dialect)
-    _check_single(tokens)
+    ended = False
+    for token in tokens:
+        if token.token_type is TokenType.SEMICOLON:
+            ended = True
+        elif ended:
+            raise Refused(
+                Reason.UNSUPPORTED_STATEMENT, span_of(token), construct="several statements"
+            )
     tokens = tuple(t for t in tokens if t.token_type is not TokenType.SEMICOLON)
     if dialect == "postgres":
         tokens = with_made(tokens)
@@ -176,18 +183,6 @@ def _check_first_word(text: str) -> None:
     if word in _STATEMENTS:
         raise Refused(Reason.UNSUPPORTED_STATEMENT, span, construct=word)
     raise Refused(Reason.SYNTAX, span, why="a query begins with SELECT or WITH")
-
-
-def _check_single(tokens: Sequence[Token]) -> None:
-    """Check that semicolons end the text and do not divide it."""
-    ended = False
-    for token in tokens:
-        if token.token_type is TokenType.SEMICOLON:
-            ended = True
-        elif ended:
-            raise Refused(
-                Reason.UNSUPPORTED_STATEMENT, span_of(token), construct="several statements"
-            )
 
 
 def _without_options(tokens: tuple[Token, ...]) -> tuple[tuple[Token, ...], dict[str, Any]]:

@@ -107,7 +107,14 @@ def tokenize(text: str, dialect: str) -> tuple[Token, ...]:
         offset = token.end + 1
     _check_gap(text, offset, len(text))
     for left, right in pairwise(tokens):
-        _check_neighbours(left, right)
+        touching = left.end + 1 == right.start
+        values = (TokenType.STRING, TokenType.IDENTIFIER, TokenType.NUMBER)
+        begins = right.token_type in values or is_word(right)
+        split = touching and (left.token_type is TokenType.NUMBER or is_word(left)) and begins
+        joined = left.token_type is TokenType.STRING and right.token_type is TokenType.STRING
+        # `0x1F` and `x'ab'` would fall apart into two tokens; adjacent strings would be joined.
+        if split or joined:
+            raise Refused(Reason.SYNTAX, span_of(right), why="a separator is missing here")
     named = tuple(as_names(tokens, parts)) if parts else tokens
     return with_prefixes_called(as_calls(named, array_places(named)), dialect)
 
@@ -206,17 +213,6 @@ def _check_token(text: str, token: Token, dialect: str) -> None:
     word = " ".join(written.upper().split())
     if word in _REFUSED_WORDS:
         raise Refused(Reason.UNSUPPORTED_SYNTAX, span, construct=word)
-
-
-def _check_neighbours(left: Token, right: Token) -> None:
-    """Refuse `0x1F` and `x'ab'`, which would fall apart into two tokens, and adjacent strings."""
-    touching = left.end + 1 == right.start
-    values = (TokenType.STRING, TokenType.IDENTIFIER, TokenType.NUMBER)
-    begins = right.token_type in values or is_word(right)
-    split = touching and (left.token_type is TokenType.NUMBER or is_word(left)) and begins
-    joined = left.token_type is TokenType.STRING and right.token_type is TokenType.STRING
-    if split or joined:
-        raise Refused(Reason.SYNTAX, span_of(right), why="a separator is missing here")
 
 
 def prepare(tokens: Sequence[Token], dialect: str) -> Tokens:

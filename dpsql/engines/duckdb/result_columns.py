@@ -87,7 +87,10 @@ def _rows(
     """Return key tuples, and the positions that were kept if any was left out."""
     if not decoders:
         return [()] * count, None
-    decoded = _decoded(count, chunk, decoders)
+    decoded = [
+        [None] * count if column is None else _DECODE[name](_listed(column))
+        for name, column in zip(decoders, chunk, strict=False)
+    ]
     rows = list(zip(*decoded, strict=True))
     beyond = {
         n
@@ -100,13 +103,6 @@ def _rows(
         return rows, None
     places = [n for n in range(count) if n not in beyond]
     return [rows[n] for n in places], np.array(places, dtype=np.intp)
-
-
-def _decoded(count: int, chunk: Chunk, decoders: Sequence[str]) -> list[list[Any]]:
-    return [
-        [None] * count if column is None else _DECODE[name](_listed(column))
-        for name, column in zip(decoders, chunk, strict=False)
-    ]
 
 
 def _listed(column: np.ndarray | tuple[Any, ...]) -> list[Any]:

@@ -416,13 +416,10 @@ class Session:
         for rows in tables:
             sizes.append(len(rows))
             for start in range(0, len(rows), CHUNK_ROWS):
-                self._require_wanted(result)
+                if self._stop.requested:
+                    then = "its charge stays" if result.charged else "nothing was charged"
+                    raise Fault("57014", f"The statement was cancelled; {then}.")
                 yield rows[start : start + CHUNK_ROWS]
-
-    def _require_wanted(self, result: Result) -> None:
-        if self._stop.requested:
-            then = "its charge stays" if result.charged else "nothing was charged"
-            raise Fault("57014", f"The statement was cancelled; {then}.")
 
     def _completed(self, result: Result, count: int) -> Iterator[Part]:
         """Yield the rows of a COPY, then notices and the tag."""

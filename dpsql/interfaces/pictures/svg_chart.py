@@ -116,7 +116,8 @@ def _heat(panel: Panel, top: float) -> tuple[list[str], float]:
                 title = escape(f"{name}, {label}: {point.text}")
                 share = 0.0 if point.is_hidden else 0.15 + 0.75 * panel.share(point)
                 lines.append(_cell(left + n * box, y, box - 2, share, title))
-                number = _that_fits(point, room)
+                texts = point.number, short_number(point.value)
+                number = next((text for text in texts if width(text) <= room), "")
                 lines.append(_text(left + (n + 0.5) * box, y + _LINE - 2, number, "", "middle"))
         y += _CELL
     if margin := panel.largest_margin:
@@ -124,12 +125,6 @@ def _heat(panel: Panel, top: float) -> tuple[list[str], float]:
         lines.append(_text(left, y + _LINE - 2, note, "dim"))
         y += _LINE
     return lines, y - top
-
-
-def _that_fits(point: Point, room: int) -> str:
-    """Return the number of a point in at most `room` letters, shortened or left out."""
-    texts = point.number, short_number(point.value)
-    return next((text for text in texts if width(text) <= room), "")
 
 
 _CELL = 26.0

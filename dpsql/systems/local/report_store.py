@@ -19,7 +19,7 @@ from typing import Any
 from dpsql.ledgers.mark import sync_folder
 from dpsql.model.dataclass import dataclass
 from dpsql.model.errors import Unreachable
-from dpsql.policy.draft import Draft, DraftTable
+from dpsql.policy.draft import Draft
 from dpsql.systems.local.collection import Collection, Row, require_files
 from dpsql.systems.local.questions import questions_of
 
@@ -199,7 +199,8 @@ def published(draft: Draft) -> Iterator[tuple[str, int]]:
     """
     folders = {name: Path(pattern).parent for name, pattern in draft.database.files}
     for table in draft.tables:
-        if _has_store(table, folders):
+        folder = folders.get(table.name)
+        if folder is not None and bool(questions_of(table)) and (folder / STORE).exists():
             store = ReportStore.existing(Collection.of(draft, table.name))
             if store is None:
                 continue
@@ -207,11 +208,6 @@ def published(draft: Draft) -> Iterator[tuple[str, int]]:
                 rows = store.publish()
             if rows:
                 yield table.name, rows
-
-
-def _has_store(table: DraftTable, folders: dict[str, Path]) -> bool:
-    folder = folders.get(table.name)
-    return folder is not None and bool(questions_of(table)) and (folder / STORE).exists()
 
 
 def _seal(opened: sqlite3.Connection) -> int:

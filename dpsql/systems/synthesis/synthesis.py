@@ -96,7 +96,9 @@ def synthesised(
     if rows.mbi:
         require_mbi()
     plan = planned(compiler, wish, stop)
-    _require_room(compiler, plan, rows)
+    most = _most_rows(compiler, plan)
+    if (rows.count or 0) > most:
+        raise Refused(Reason.TOO_LARGE, what="synthetic rows", limit=most)
     with vault.in_flight.paying(compiler, plan.source.payer, plan.cost.question, stop):
         paid = _recalled(compiler, vault, wish, plan, stop) or _paid(compiler, vault, plan, stop)
     return _within(compiler, stop, paid, rows)
@@ -121,13 +123,6 @@ def _recalled(
     plan = planned(compiler, then, stop)
     receipt = vault.till.receipt(plan.source.payer, recalled.query_id)
     return _Paid(plan, recalled.answer, receipt)
-
-
-def _require_room(compiler: Compiler, plan: SynthesisPlan, rows: RowsWish) -> None:
-    """Refuse more values than the limit on results."""
-    most = _most_rows(compiler, plan)
-    if (rows.count or 0) > most:
-        raise Refused(Reason.TOO_LARGE, what="synthetic rows", limit=most)
 
 
 def _most_rows(compiler: Compiler, plan: SynthesisPlan) -> int:

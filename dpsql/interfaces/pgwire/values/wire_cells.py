@@ -39,11 +39,15 @@ def cells(column: Sequence[Any], oid: int, form: int, zone: tzinfo) -> list[byte
     if kinds == {str} and write is as_text:
         written = _texts(column)
     elif form == TEXT_FORMAT and kinds == {int} and oid in INTEGERS:
-        written = _integers(column, oid)
+        least, end = range_of(oid)
+        if min(column) < least or max(column) >= end:
+            raise OutOfRange
+        written = _listed(column).encode().split(b", ")
     elif form == TEXT_FORMAT and kinds == {float} and oid == FLOAT8:
         written = _doubles(column)
     elif form == TEXT_FORMAT and kinds == {Decimal} and oid == NUMERIC:
-        written = _decimals(column)
+        texts = ",".join(map(str, column))
+        written = texts.encode().split(b",") if not any(map(str.isalpha, set(texts))) else None
     return written or [b"" if value is None else write(value) for value in column]
 
 
@@ -55,25 +59,12 @@ def _texts(column: Sequence[str]) -> list[bytes] | None:
     return texts if len(texts) == len(column) else list(map(str.encode, column))
 
 
-def _integers(column: Sequence[int], oid: int) -> list[bytes]:
-    least, end = range_of(oid)
-    if min(column) < least or max(column) >= end:
-        raise OutOfRange
-    return _listed(column).encode().split(b", ")
-
-
 def _doubles(column: Sequence[float]) -> list[bytes] | None:
     """Return the texts of numbers; None if one of them needs an exponent or is not finite."""
     sizes = np.abs(np.array(column))
     if not ((sizes >= PLAIN_FROM) & (sizes < PLAIN_TO) | (sizes == 0)).all():
         return None
     return f"{_listed(column)}, ".replace(".0, ", ", ").encode().split(b", ")[:-1]
-
-
-def _decimals(column: Sequence[Decimal]) -> list[bytes] | None:
-    """Return the texts of decimals; None if one of them has an exponent or is not finite."""
-    texts = ",".join(map(str, column))
-    return texts.encode().split(b",") if not any(map(str.isalpha, set(texts))) else None
 
 
 def _listed(column: Sequence[float]) -> str:

@@ -48,7 +48,8 @@ def parameter(raw: bytes, oid: int, form: int) -> Any:
 
 def _text(text: str, oid: int) -> Any:
     if oid in type_oids.ELEMENTS:
-        return _array(text, type_oids.ELEMENTS[oid])
+        element = type_oids.ELEMENTS[oid]
+        return [None if member is None else _text(member, element) for member in members(text)]
     return _TEXT.get(oid, str)(text)
 
 
@@ -93,11 +94,6 @@ def _date(text: str) -> date:
 
 def _iso(text: str) -> str:
     return text.strip().removesuffix(" UTC").removesuffix(" GMT")
-
-
-def _array(text: str, element: int) -> list[Any]:
-    """Parse {1, NULL, "a b"}: an array of one dimension."""
-    return [None if member is None else _text(member, element) for member in members(text)]
 
 
 def _interval(text: str) -> timedelta | str:
