@@ -542,6 +542,8 @@ def test_a_refusal_keeps_no_key_and_a_charged_failure_does(
     fresh: WebDoor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert keyed(fresh, "SELECT name FROM customers").status == 422
+    body = {"sql": COUNT, "within": "-5"}
+    assert fresh.send("/v1/query", body, idempotency_key=KEY).json["reason"] == "bad-option"
     assert keyed(fresh, GROUPS).status == 200
 
     def fail(*_: object) -> None:

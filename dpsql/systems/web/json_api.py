@@ -10,6 +10,7 @@ import json
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from starlette.requests import Request as HttpRequest
@@ -28,7 +29,7 @@ from dpsql.interfaces.plan_text import plan_text
 from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import DpsqlError
 from dpsql.model.tree import PlanForm
-from dpsql.model.vocabulary import Answer
+from dpsql.model.vocabulary import Answer, Request
 from dpsql.systems.web.answer_formats import (
     EVENTS,
     JSON,
@@ -161,18 +162,19 @@ class JsonApi:
 
         A kept reply is repeated only if its question would still be accepted.
         """
+        plain = question.request(caller.analyst, DOOR, caller.client)  # refused before any key
+        ask = partial(self._ask, caller, plain, media_type, events, question.id)
         if key is None:
-            return await self._ask(caller, question, media_type, events)
+            return await ask()
         key, replies = require_key(key), self.replies
         canonical = json.dumps([question.canonical(), media_type])
         earlier = await asyncio.to_thread(replies.find, caller.analyst, key, canonical)
         if earlier is not None:
             # Whoever lost the right to a name is refused here (PRIVACY.md R105).
-            plain = question.request(caller.analyst, DOOR, caller.client)
             await self.runner.explain(caller, plain)
             return earlier
         try:
-            reply = await self._ask(caller, question, media_type, events)
+            reply = await ask()
         except Problem as problem:
             if not problem.document.get("charged"):
                 await asyncio.to_thread(replies.drop, caller.analyst, key)
@@ -182,10 +184,9 @@ class JsonApi:
         return reply
 
     async def _ask(
-        self, caller: Caller, question: QuestionBody, media_type: str, events: _Events
+        self, caller: Caller, request: Request, media_type: str, events: _Events, query_id: str
     ) -> HttpReply:
-        request = question.request(caller.analyst, DOOR, caller.client)
-        result = await self.runner.ask(caller, request, query_id=question.id, tell=events.tell)
+        result = await self.runner.ask(caller, request, query_id=query_id, tell=events.tell)
         return await asyncio.to_thread(render_answer, result, media_type, caller.words)
 
     async def _events(
