@@ -478,15 +478,21 @@ def test_a_retry_is_charged_once_even_for_new_data(fresh: WebDoor) -> None:
     assert (other["data_version"], other["receipt"]["remembered"]) == (2, False)
 
 
-def retried_without_a_right(folder: Path) -> WebReply:
-    """The reply to a retry by an analyst whose role lost the table since."""
+def retried_without_a_right(folder: Path, rights: str = "customers]") -> WebReply:
+    """The reply to a retry by an analyst whose role has only these rights since."""
     policy = shop(folder / "shop")
     with opened(folder, policy) as wire, beside(folder, wire) as web:
         assert keyed(web).status == keyed(web).status == 200
-    role = '[roles.few]\nanalysts = ["ana", "bob"]\n[roles.few.tables.customers]\n\n[ledger]'
+    role = f'[roles.few]\nanalysts = ["ana", "bob"]\n[roles.few.tables.{rights}\n\n[ledger]'
     policy.write_text(policy.read_text(encoding="utf-8").replace("[ledger]", role))
     with opened(folder, policy) as wire, beside(folder, wire) as web:
         return keyed(web)
+
+
+def test_a_retry_under_fewer_rows_is_refused(tmp_path: Path) -> None:
+    """The kept reply counts rows that the analyst may not use any more."""
+    reply = retried_without_a_right(tmp_path, "orders]\nrows = \"status = 'paid'\"")
+    assert (reply.status, reply.json["reason"]) == (422, "idempotency-key")
 
 
 def test_a_retry_without_a_right_is_refused(tmp_path: Path) -> None:

@@ -17,6 +17,14 @@ def roles_of(policy: Policy, analyst: str) -> tuple[str, ...] | None:
     return tuple(role.name for role in policy.roles if analyst in role.analysts)
 
 
+def rows_granted(policy: Policy, analyst: str) -> str:
+    """Return which rows an analyst's roles grant, as one text; empty if they are all rows."""
+    grants = [g for role in policy.roles if analyst in role.analysts for g in role.grants]
+    limited = {grant.table for grant in grants if grant.rows is not None}
+    texts = [(g.table, sorted(g.columns), g.rows.text if g.rows else "") for g in grants]
+    return repr(sorted(text for text in texts if text[0] in limited)) if limited else ""
+
+
 def restrict_policy(policy: Policy, names: tuple[str, ...] | None) -> Policy:
     """Return the policy as analysts with these roles see it; None means that all is granted."""
     if names is None:

@@ -84,7 +84,7 @@ class KeptReplies:
                 return None
         first_digest, status, kind, headers, body = row
         if first_digest != digest:
-            why = "The key was sent before with another question."
+            why = "The key was sent before with another question, or about other rows."
             fix = "Send a new key for a new question."
             raise Problem(422, "idempotency-key", "The key is used.", why, fix)
         if status is None:

@@ -30,6 +30,7 @@ from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import DpsqlError
 from dpsql.model.tree import PlanForm
 from dpsql.model.vocabulary import Answer, Request
+from dpsql.policy.restrict import rows_granted
 from dpsql.systems.web.answer_formats import (
     EVENTS,
     JSON,
@@ -160,14 +161,16 @@ class JsonApi:
     ) -> HttpReply:
         """Return the reply to a question, kept under its key. Raises `Problem`.
 
-        A kept reply is repeated only if its question would still be accepted.
+        A kept reply is repeated only if its question would still be accepted, about the same
+        rows.
         """
         plain = question.request(caller.analyst, DOOR, caller.client)  # refused before any key
         ask = partial(self._ask, caller, plain, media_type, events, question.id)
         if key is None:
             return await ask()
         key, replies = require_key(key), self.replies
-        canonical = json.dumps([question.canonical(), media_type])
+        rows = rows_granted(caller.present.proxy.policy, caller.analyst)
+        canonical = json.dumps([question.canonical(), media_type, *([rows] if rows else [])])
         earlier = await asyncio.to_thread(replies.find, caller.analyst, key, canonical)
         if earlier is not None:
             # Whoever lost the right to a name is refused here (PRIVACY.md R105).
