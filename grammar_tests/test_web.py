@@ -6,7 +6,9 @@ import asyncio
 import json
 import re
 import ssl
+from base64 import b64encode
 from collections.abc import Iterator
+from contextlib import closing, nullcontext
 from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
@@ -708,6 +710,37 @@ def test_requests_and_connections_count_together(
         with psycopg.connect(**web.wire.conninfo()):
             assert web.send("/v1/budget").status == 429
         until(lambda: web.send("/v1/budget").status == 200)
+
+
+def is_counted_after_its_client_left(folder: Path, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Whether a query counts whose client left its stream of events."""
+    with web_door(folder, max_connections_per_analyst=1) as web, closing(web.connection()) as gone:
+        held, body = Held(monkeypatch), json.dumps({"sql": COUNT})
+        login = f"Basic {b64encode(f'ana:{PASSWORD}'.encode()).decode()}"
+        headers = {"Authorization": login, "Content-Type": JSON, "Accept": EVENTS}
+        gone.request("POST", "/v1/query", body, headers)
+        gone.getresponse()
+        assert held.begun.wait(30)
+        gone.close()
+        left = web.web._serving.server_state.connections
+        until(lambda: not left)
+        status = web.send("/v1/budget").status
+        held.free.set()
+        until(lambda: web.send("/v1/budget").status == 200)
+        return status == 429
+
+
+def test_a_query_whose_client_left_counts_to_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert is_counted_after_its_client_left(tmp_path, monkeypatch)
+
+
+def test_wrong_twin_a_query_that_its_client_leaves_is_not_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(json_api, "CancelScope", lambda **_: nullcontext())
+    assert not is_counted_after_its_client_left(tmp_path, monkeypatch)
 
 
 def test_answers_keep_the_grid(fresh: WebDoor) -> None:

@@ -13,6 +13,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from anyio import CancelScope
 from starlette.requests import Request as HttpRequest
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
@@ -197,7 +198,8 @@ class JsonApi:
     ) -> AsyncIterator[bytes]:
         """Yield the progress of a query, and its answer or its problem as the last event.
 
-        The query goes on to its end if the client leaves; its answer is remembered.
+        The query goes on to its end if the client leaves, and counts until then; its answer is
+        remembered.
         """
         events = _Events()
 
@@ -217,7 +219,7 @@ class JsonApi:
             while (event := await events.next()) is not None:
                 yield event
         finally:
-            with suppress(Exception):
+            with CancelScope(shield=True), suppress(Exception):  # whoever left cancels this one
                 await asyncio.shield(task)
 
     async def _explain(self, caller: Caller, request: HttpRequest, _media_type: str) -> HttpReply:
