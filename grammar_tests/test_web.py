@@ -428,6 +428,21 @@ def test_a_user_who_is_disabled_is_out_at_once(
     assert fresh.send("/v1/budget").status == 401
 
 
+def test_a_token_ends_with_the_password(fresh: WebDoor, monkeypatch: pytest.MonkeyPatch) -> None:
+    token = fresh.send("/v1/token", raw=b"").json["token"]
+    new = UsersFile({"ana": User(verifier_of("another horse"))})
+    monkeypatch.setattr(fresh.wire.server.present, "users", lambda: new)
+    assert fresh.send("/v1/budget", user=None, authorization=f"Bearer {token}").status == 401
+    assert fresh.send("/v1/budget", password="another horse").status == 200  # noqa: S106
+
+
+def test_a_token_buys_no_other_token(web: WebDoor) -> None:
+    """Whoever finds one would keep it for ever."""
+    token = web.send("/v1/token", raw=b"").json["token"]
+    another = web.send("/v1/token", raw=b"", user=None, authorization=f"Bearer {token}")
+    assert (another.status, another.json["reason"]) == (403, "login")
+
+
 def test_logins_that_fail_too_often_wait_and_others_do_not(fresh: WebDoor) -> None:
     for _ in range(10):
         assert fresh.send("/v1/budget", password="x").status == 401  # noqa: S106
@@ -449,11 +464,12 @@ def test_tokens_end_and_are_in_no_log(web: WebDoor) -> None:
 
 def test_a_token_is_valid_for_an_hour() -> None:
     now = [0.0]
+    verifier = verifier_of(PASSWORD)
     present: Any = SimpleNamespace(
-        users=dict, credential=lambda _users, name: verifier_of(PASSWORD) if name else None
+        users=dict, credential=lambda _users, name: verifier if name else None
     )
     users = WebUsers(lambda: present, None, None, lambda: now[0])  # type: ignore[arg-type]
-    headers = {"authorization": f"Bearer {users.issue('ana')}"}
+    headers = {"authorization": f"Bearer {asyncio.run(users.issue('ana'))}"}
     now[0] = TOKEN_SECONDS - 1
     assert asyncio.run(users.identify(headers, "")) == "ana"
     now[0] = TOKEN_SECONDS

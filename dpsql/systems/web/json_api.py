@@ -47,7 +47,7 @@ from dpsql.systems.web.idempotency import KeptReplies, require_key
 from dpsql.systems.web.problems import PROBLEM_TYPE, Problem, problem_of
 from dpsql.systems.web.request_bodies import QuestionBody, read_json, read_question, read_statements
 from dpsql.systems.web.web_queries import Caller, QueryRunner
-from dpsql.systems.web.web_users import TOKEN_SECONDS, WebUsers
+from dpsql.systems.web.web_users import TOKEN_SECONDS, WebUsers, scheme_of
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
@@ -278,8 +278,11 @@ class JsonApi:
         result = await self.runner.run(caller, whole)
         return render_answer(result, media_type, caller.words)
 
-    async def _token(self, caller: Caller, _request: HttpRequest, _media_type: str) -> HttpReply:
-        token = self.users.issue(caller.analyst)
+    async def _token(self, caller: Caller, request: HttpRequest, _media_type: str) -> HttpReply:
+        if scheme_of(request.headers) != "basic":
+            title = "A token is issued for a password, not for another token."
+            raise Problem(403, "login", title, fix="Log in with user and password.")
+        token = await self.users.issue(caller.analyst)
         return _document({"token": token, "expires_in": TOKEN_SECONDS})
 
 

@@ -14,7 +14,13 @@ from hashlib import blake2b
 from time import monotonic
 
 from dpsql.interfaces.pgwire.admission import Failures
-from dpsql.interfaces.pgwire.login_file import UsersFile, Verifier, is_password, nobody
+from dpsql.interfaces.pgwire.login_file import (
+    Users,
+    UsersFile,
+    Verifier,
+    is_password,
+    nobody,
+)
 from dpsql.interfaces.pgwire.present import Present
 from dpsql.interfaces.pgwire.telemetry import Telemetry
 from dpsql.model.dataclass import dataclass, field
@@ -34,6 +40,24 @@ def _login_problem() -> Problem:
     return Problem(401, "login", "Log in.", why, fix, headers={"www-authenticate": "Bearer"})
 
 
+def scheme_of(headers: Mapping[str, str]) -> str:
+    """Return the scheme of the header Authorization, in lower case.
+
+    >>> scheme_of({"authorization": "Bearer abc"})
+    'bearer'
+    """
+    return headers.get("authorization", "").partition(" ")[0].lower()
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    """The user of a token, its end, and the password for which it was issued."""
+
+    user: str
+    until: float
+    verifier: Verifier
+
+
 @dataclass(slots=True)
 class WebUsers:
     """Logins over HTTP, with the users' file of the server. `clock` returns seconds.
@@ -46,43 +70,49 @@ class WebUsers:
     telemetry: Telemetry
     clock: Callable[[], float] = monotonic
     _secret: bytes = field(default_factory=lambda: secrets.token_bytes(32))
-    _tokens: dict[bytes, tuple[str, float]] = field(default_factory=dict)
+    _tokens: dict[bytes, _Token] = field(default_factory=dict)
     _passwords: dict[bytes, Verifier] = field(default_factory=dict)
 
     async def identify(self, headers: Mapping[str, str], address: str) -> str:
         """Return the user of a request. Raises `Problem`: one sentence for all wrong logins."""
-        kind, _, given = headers.get("authorization", "")[:_LONGEST_HEADER].partition(" ")
+        _, _, given = headers.get("authorization", "")[:_LONGEST_HEADER].partition(" ")
         given = given.strip()
         users = await asyncio.to_thread(self.present().users)
-        match kind.lower():
+        match scheme_of(headers):
             case "bearer":
-                name = self._user_of(given)
+                return self._user_of(given, users)
             case "basic":
-                name = await self._check_password(given, users, address)
+                return await self._check_password(given, users, address)
             case _:
                 raise _login_problem()
-        if not isinstance(self.present().credential(users, name), Verifier):
-            raise _login_problem()
-        return name
 
-    def issue(self, user: str) -> str:
-        """Return a new token of a user, which is valid for `TOKEN_SECONDS` in this process."""
+    async def issue(self, user: str) -> str:
+        """Return a new token of a user, which is valid for `TOKEN_SECONDS` in this process.
+
+        It ends with the password of the user. Raises `Problem`.
+        """
+        users = await asyncio.to_thread(self.present().users)
+        verifier = self.present().credential(users, user)
+        if not isinstance(verifier, Verifier):
+            raise _login_problem()
         now = self.clock()
-        self._tokens = {key: entry for key, entry in self._tokens.items() if entry[1] > now}
-        own = [key for key, (name, _) in self._tokens.items() if name == user]
+        self._tokens = {key: entry for key, entry in self._tokens.items() if entry.until > now}
+        own = [key for key, entry in self._tokens.items() if entry.user == user]
         for key in own[: max(0, len(own) + 1 - MOST_TOKENS)]:
             del self._tokens[key]
         token = secrets.token_urlsafe(32)
-        self._tokens[self._digest(token)] = user, now + TOKEN_SECONDS
+        self._tokens[self._digest(token)] = _Token(user, now + TOKEN_SECONDS, verifier)
         return token
 
-    def _user_of(self, token: str) -> str:
-        name, until = self._tokens.get(self._digest(token), ("", 0.0))
-        if until <= self.clock():
+    def _user_of(self, token: str, users: Users) -> str:
+        found = self._tokens.get(self._digest(token))
+        if found is None or found.until <= self.clock():
             raise _login_problem()
-        return name
+        if self.present().credential(users, found.user) != found.verifier:
+            raise _login_problem()
+        return found.user
 
-    async def _check_password(self, given: str, users: Mapping[str, object], address: str) -> str:
+    async def _check_password(self, given: str, users: Users, address: str) -> str:
         try:
             text = base64.b64decode(given, validate=True).decode()
         except (binascii.Error, ValueError):
@@ -91,7 +121,7 @@ class WebUsers:
         if not self.failures.may_try(address, name):
             title = "Too many logins have failed; wait a minute."
             raise Problem(429, "too-many-logins", title, headers={"retry-after": "60"})
-        credential = self.present().credential(users, name)  # type: ignore[arg-type]
+        credential = self.present().credential(users, name)
         own = credential if isinstance(credential, Verifier) else None
         key = self._digest(f"{name}\0{password}")
         if own is not None and self._passwords.get(key) == own:
