@@ -24,8 +24,10 @@ import pytest
 from dpsql.engines import Stop
 from dpsql.interfaces import data_frames
 from dpsql.interfaces.asking import answered
+from dpsql.interfaces.pgwire.admission import FAILURES, Failures
 from dpsql.interfaces.pgwire.login_file import User, UsersFile, verifier_of
 from dpsql.interfaces.pgwire.pacing import FIRST_STEP
+from dpsql.interfaces.pgwire.telemetry import Telemetry
 from dpsql.model.errors import Failed, MissingExtra, Unreachable
 from dpsql.proxy import Proxy
 from dpsql.systems.web import answer_formats, json_api, request_bodies, web_queries
@@ -370,6 +372,21 @@ def test_pages_of_other_origins_may_ask_nothing(web: WebDoor) -> None:
         assert reply.headers["cache-control"] == "no-store"
 
 
+def test_a_body_of_two_lengths_hides_no_other_request(web: WebDoor) -> None:
+    login = f"authorization: Basic {b64encode(f'ana:{PASSWORD}'.encode()).decode()}"
+    head = f"host: 127.0.0.1:{web.web.port}\r\n{login}\r\n"
+    hidden = f"0\r\n\r\nGET /v1/budget HTTP/1.1\r\n{head}\r\n"
+    lengths = f"content-length: {len(hidden)}\r\ntransfer-encoding: chunked\r\n"
+    with closing(web.connection()) as connection:
+        connection.connect()
+        kind = "content-type: application/json\r\n"
+        text = f"POST /v1/query HTTP/1.1\r\n{head}{kind}{lengths}\r\n{hidden}"
+        connection.sock.sendall(text.encode())
+        replies = b"".join(iter(lambda: connection.sock.recv(1 << 16), b""))
+    assert replies.startswith(b"HTTP/1.1 400")
+    assert replies.count(b"HTTP/1.1") == 1
+
+
 def test_wrong_twin_a_server_that_does_not_check_host_answers(
     web: WebDoor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -450,6 +467,31 @@ def test_logins_that_fail_too_often_wait_and_others_do_not(fresh: WebDoor) -> No
     with pytest.raises(psycopg.OperationalError, match="too many logins"):
         psycopg.connect(**fresh.wire.conninfo())
     assert fresh.send("/v1/budget", user="bob").status == 200
+
+
+def failed_at_once(tries: int) -> int:
+    """How many of so many wrong passwords that come at once are checked."""
+    verifier, failures = verifier_of(PASSWORD), Failures(lambda: 0.0)
+    present: Any = SimpleNamespace(users=dict, credential=lambda *_: verifier)
+    users = WebUsers(lambda: present, failures, Telemetry(lambda _: None))
+
+    async def ask_all() -> list[Any]:
+        pairs = (b64encode(f"ana:{n}".encode()).decode() for n in range(tries))
+        asked = (users.identify({"authorization": f"Basic {pair}"}, "10.0.0.1") for pair in pairs)
+        return await asyncio.gather(*asked, return_exceptions=True)
+
+    return sum(problem.status == 401 for problem in asyncio.run(ask_all()))
+
+
+def test_wrong_passwords_that_come_at_once_count() -> None:
+    assert failed_at_once(2 * FAILURES) == FAILURES
+
+
+def test_wrong_twin_checks_that_do_not_wait_for_one_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("dpsql.systems.web.web_users.asyncio.Lock", nullcontext)
+    assert failed_at_once(2 * FAILURES) == 2 * FAILURES
 
 
 def test_tokens_end_and_are_in_no_log(web: WebDoor) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -17,6 +18,8 @@ from dpsql.interfaces.pgwire.admission import (
     share,
 )
 from dpsql.policy.draft import ServerSettings
+from grammar_tests import scram_kit
+from grammar_tests.wire_kit import door, startup_packet
 
 
 @dataclass
@@ -84,6 +87,35 @@ def test_failures_take_no_more_memory_than_they_may(monkeypatch: pytest.MonkeyPa
     for n in range(100):
         failures.failed(f"10.0.0.{n}", "ana")
     assert len(failures._times) == 10
+
+
+def errors_of_logins(folder: Path, count: int) -> list[bytes]:
+    """The errors of logins that get their offer first, and then all send a wrong proof."""
+
+    async def log_in(port: int) -> list[bytes]:
+        pairs = [await scram_kit.opened(port) for _ in range(count)]
+        proofs = []
+        for reader, writer in pairs:
+            writer.write(startup_packet((3, 0), user="ana"))
+            await scram_kit.heard(reader, b"R")
+            writer.write(scram_kit.first_response())
+            offer = (await scram_kit.heard(reader, b"R"))[4:].decode()
+            proofs.append(scram_kit.final_response(offer, "wrong"))
+        for (_, writer), proof in zip(pairs, proofs, strict=True):
+            writer.write(proof)
+        errors = [await scram_kit.heard(reader, b"E") for reader, _ in pairs]
+        for _, writer in pairs:
+            writer.close()
+            await writer.wait_closed()
+        return errors
+
+    with door(folder) as opened:
+        return asyncio.run(log_in(opened.port))
+
+
+def test_wrong_proofs_that_come_at_once_count(tmp_path: Path) -> None:
+    errors = errors_of_logins(tmp_path, FAILURES + 5)
+    assert sum(b"too many logins" in error for error in errors) == 5
 
 
 @pytest.mark.parametrize(("analysts", "most"), [(0, 101), (1, 101), (2, 51), (4, 26), (50, 26)])

@@ -336,8 +336,7 @@ class Server:
                 await stream.send(backend.authentication(0))
                 return
             credential = None  # fails as a wrong password does: who exists is not to be told
-        if not self._failures.may_try(stream.address, visitor.user):
-            raise fatal("28000", "too many logins have failed; wait a minute")
+        self._require_tries(stream, visitor)
         secret = users.secret if isinstance(users, UsersFile) else b""
         authentication = Authentication.of(visitor.user, credential, stream.binding, secret)
         try:
@@ -346,12 +345,18 @@ class Server:
                 message, _ = await stream.message(MAX_LOGIN_BYTES)
                 if not isinstance(message, frontend.Response):
                     raise ProtocolError("expected SASL response")
+                self._require_tries(stream, visitor)  # others may have failed since
                 await stream.send(step(message.body))
         except Fault:
             self._failures.failed(stream.address, visitor.user)
             self._telemetry.count("failed_logins")
             self._telemetry.event("login_failed", user=visitor.user, address=stream.address)
             raise
+
+    def _require_tries(self, stream: MessageStream, visitor: Guest) -> None:
+        """Raise `Fault` if too many logins of this user from this address have failed."""
+        if not self._failures.may_try(stream.address, visitor.user):
+            raise fatal("28000", "too many logins have failed; wait a minute")
 
     async def _watched(self) -> None:
         """Check for changes by the owner, while the server runs."""

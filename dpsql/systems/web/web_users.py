@@ -12,7 +12,10 @@ import secrets
 from collections.abc import Callable, Mapping
 from hashlib import blake2b
 from time import monotonic
+from typing import NoReturn
+from weakref import WeakValueDictionary
 
+from dpsql.interfaces.hosts import place_of
 from dpsql.interfaces.pgwire.admission import Failures
 from dpsql.interfaces.pgwire.login_file import (
     Users,
@@ -72,6 +75,7 @@ class WebUsers:
     _secret: bytes = field(default_factory=lambda: secrets.token_bytes(32))
     _tokens: dict[bytes, _Token] = field(default_factory=dict)
     _passwords: dict[bytes, Verifier] = field(default_factory=dict)
+    _checks: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary)
 
     async def identify(self, headers: Mapping[str, str], address: str) -> str:
         """Return the user of a request. Raises `Problem`: one sentence for all wrong logins."""
@@ -118,27 +122,31 @@ class WebUsers:
         except (binascii.Error, ValueError):
             raise _login_problem() from None
         name, _, password = text.partition(":")
-        if not self.failures.may_try(address, name):
-            title = "Too many logins have failed; wait a minute."
-            raise Problem(429, "too-many-logins", title, headers={"retry-after": "60"})
-        credential = self.present().credential(users, name)
-        own = credential if isinstance(credential, Verifier) else None
+        own = self.present().credential(users, name)
         key = self._digest(f"{name}\0{password}")
-        if own is not None and self._passwords.get(key) == own:
-            return name
-        secret = users.secret if isinstance(users, UsersFile) else b""
-        verifier = own or nobody(name, secret)
-        is_right = await asyncio.to_thread(is_password, password, verifier)
-        if own is None or not is_right:
-            self.failures.failed(address, name)
-            self.telemetry.count("failed_logins")
-            known_name = name if name in users else "?"  # other names may be a token
-            self.telemetry.event("login_failed", user=known_name, address=address)
-            raise _login_problem()
+        # One check of an address after the other: none begins before the earlier ones count.
+        async with self._checks.setdefault(place_of(address), asyncio.Lock()):
+            if not self.failures.may_try(address, name):
+                title = "Too many logins have failed; wait a minute."
+                raise Problem(429, "too-many-logins", title, headers={"retry-after": "60"})
+            if isinstance(own, Verifier) and self._passwords.get(key) == own:
+                return name
+            secret = users.secret if isinstance(users, UsersFile) else b""
+            verifier = own if isinstance(own, Verifier) else nobody(name, secret)
+            is_right = await asyncio.to_thread(is_password, password, verifier)
+            if not isinstance(own, Verifier) or not is_right:
+                self._fail(name, users, address)
         while len(self._passwords) >= _MOST_PASSWORDS:
             del self._passwords[next(iter(self._passwords))]
         self._passwords[key] = own
         return name
+
+    def _fail(self, name: str, users: Users, address: str) -> NoReturn:
+        self.failures.failed(address, name)
+        self.telemetry.count("failed_logins")
+        known_name = name if name in users else "?"  # other names may be a token
+        self.telemetry.event("login_failed", user=known_name, address=address)
+        raise _login_problem()
 
     def _digest(self, text: str) -> bytes:
         return blake2b(text.encode("utf-8", "surrogateescape"), key=self._secret).digest()
