@@ -61,10 +61,16 @@ class Guard:
     def refuse(self, headers: Sequence[tuple[bytes, bytes]]) -> Problem | None:
         """Return the problem of a request with these headers, or None.
 
+        A body with two lengths could hold a second request, where another program in front of this
+        one reads the other length (RFC 9112, section 6.1).
+
         >>> guard = Guard(None, "http", frozenset({"localhost:80"}))
         >>> guard.refuse([(b"host", b"evil.example:80")]).status
         421
         """
+        if {b"content-length", b"transfer-encoding"} <= {name for name, _ in headers}:
+            title = "The body has two lengths."
+            return Problem(400, "bad-body", title, headers={"connection": "close"})
         named = [value.decode("latin-1").lower() for name, value in headers if name == b"host"]
         if len(named) != 1 or named[0] not in self.hosts:
             fix = "Use the address of the server, or let its owner add --http-name."
