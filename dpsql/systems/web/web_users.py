@@ -109,12 +109,12 @@ class WebUsers:
         return token
 
     def _user_of(self, token: str, users: Users) -> str:
-        found = self._tokens.get(self._digest(token))
-        if found is None or found.until <= self.clock():
+        issued = self._tokens.get(self._digest(token))
+        if issued is None or issued.until <= self.clock():
             raise _login_problem()
-        if self.present().credential(users, found.user) != found.verifier:
+        if self.present().credential(users, issued.user) != issued.verifier:
             raise _login_problem()
-        return found.user
+        return issued.user
 
     async def _check_password(self, given: str, users: Users, address: str) -> str:
         try:
