@@ -18,6 +18,7 @@ from dpsql.ledgers.sqlite import accept
 from dpsql.model.vocabulary import Request
 from dpsql.preparation.bound_policy import store_unused
 from dpsql.proxy import Proxy
+from grammar_tests.pages_kit import ROOT, differences, holds
 from grammar_tests.upgrade.write import PASSWORD, QUESTIONS, cells, known_data, prepare
 
 IDENTITY = files.Opened.identity
@@ -103,3 +104,23 @@ def test_an_old_store_is_left_out_and_made_again(state: tuple[Path, dict[str, An
         prepare(policy)
         with Proxy.open(str(policy)) as proxy:
             assert not store_unused(proxy.policy)
+
+
+@pytest.mark.full("a page is run as its reader would")
+def test_the_page_upgrades_an_earlier_state(state: tuple[Path, dict[str, Any]]) -> None:
+    """Its commands charge nothing, and leave a ledger that verifies."""
+    policy, record = state
+    holds(ROOT / "dpsql" / "docs" / "upgrade.md", policy.parent)
+    with Proxy.open(str(policy)) as proxy:
+        assert {b.name: str(loss) for b, loss, _limit in proxy.budgets()} == record["spent"]
+
+
+@pytest.mark.full("a page is run as its reader would")
+def test_wrong_twin_an_edited_ledger_stops_the_upgrade(state: tuple[Path, dict[str, Any]]) -> None:
+    policy, _record = state
+    ledger = policy.with_name("dpsql.ledger")
+    content = ledger.read_bytes()
+    ledger.write_bytes(content.replace(b"SELECT MEDIAN", b"SELECT MEDIAM"))
+    assert ledger.read_bytes() != content
+    page = (ROOT / "dpsql" / "docs" / "upgrade.md").read_text(encoding="utf-8")
+    assert [*differences(page, policy.parent)] != []

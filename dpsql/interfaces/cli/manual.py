@@ -18,10 +18,12 @@ from dpsql.interfaces.tables import grid
 from dpsql.model.errors import Reason
 
 TOPICS = (
-    *("guarantee", "policy", "choosing", "risk", "sql", "answers", "synthetic", "models", "local"),
+    *("guarantee", "policy", "choosing", "risk", "sql", "answers", "reuse", "methods", "watch"),
+    *("synthetic", "models", "local"),
     "errors",
     "commands",
-    *("dbapi", "sqlalchemy", "postgres", "http", "mcp", "deployment"),
+    *("dbapi", "sqlalchemy", "postgres", "http", "mcp", "deployment", "databases"),
+    "upgrade",
     *("ledger", "renewals", "report", "peers"),
 )
 """Pages in the best order of reading."""
