@@ -59,12 +59,12 @@ def test_only_what_decides_is_drawn_for_every_group(accountant: str) -> None:
 
 
 def test_wrong_twin_one_draw_for_all_groups_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    noised = releasing._noised
+    noised = releasing.add_noise
 
     def once(part: np.ndarray, *others: object) -> np.ndarray:
         return part + noised(part[:1] * 0, *others)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(releasing, "_noised", once)
+    monkeypatch.setattr(releasing, "add_noise", once)
     noisy, counts = released(block("zcdp"))
     values = [value for row in noisy.parts for value in row]
     assert set(counts) == {1}

@@ -139,7 +139,10 @@ def test_what_is_not_there_is_told_with_what_is_nearest() -> None:
 def test_topics_commands_and_reasons_are_completed() -> None:
     found = ShellComplete(main, {}, "dpsql", "_DPSQL_COMPLETE").get_completions(["help"], "p")
     values = [item.value for item in found]
-    assert values == ["policy", "postgres", "peers", "plan", "prepare", "private-keys-need-delta"]
+    assert values == [
+        *("policy", "postgres", "publish", "peers", "plan", "prepare"),
+        *("publish", "private-keys-need-delta"),
+    ]
 
 
 def mentioned(text: str) -> set[str]:

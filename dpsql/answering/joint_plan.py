@@ -527,12 +527,7 @@ def answered(
         each.query.require_room_for(each.prepared.columns)
         each.query.require_useful(each.prepared.notices, plan.price)
     paid = measure(compiler, vault, plan)
-    counts = dict[str, int]()
-    for each, goals in zip(plan.questions, plan.goals, strict=True):
-        if each.wide is not None:
-            tables = tuple(_recorded(compiler, vault, each).values())
-            enough = from_memory.first(each.wide, tables, goals)
-            counts[each.population] = max(counts.get(each.population, 0), enough)
+    counts = count_tables(compiler, vault, plan)
     for each in {e.population: e for e in plan.questions if e.wide is not None}.values():
         lent = list(_recorded(compiler, vault, each))[: counts[each.population]]
         if not all(map(each.query.account.has, lent)):
@@ -540,8 +535,21 @@ def answered(
     answers = tuple(_answer(compiler, vault, each, counts, paid) for each in plan.questions)
     receipts = [each.receipt for each in answers if each.receipt is not None]
     query_id = paid or (receipts[0].query_id if receipts else "")
-    charged = plan.price if plan.price != NOTHING else None
-    return answers, vault.till.receipt(plan.account, query_id, charged)
+    if plan.price == NOTHING:
+        worth = max((each.epsilon for each in receipts), default=plan.account.epsilon)
+        return answers, vault.till.receipt(replace(plan.account, epsilon=worth), query_id)
+    return answers, vault.till.receipt(plan.account, query_id, plan.price)
+
+
+def count_tables(compiler: Compiler, vault: Vault, plan: JointPlan) -> Mapping[str, int]:
+    """Return the number of measured tables that answers use, by their population."""
+    counts = dict[str, int]()
+    for each, goals in zip(plan.questions, plan.goals, strict=True):
+        if each.wide is not None:
+            tables = tuple(_recorded(compiler, vault, each).values())
+            enough = from_memory.first(each.wide, tables, goals)
+            counts[each.population] = max(counts.get(each.population, 0), enough)
+    return counts
 
 
 def measure(compiler: Compiler, vault: Vault, plan: JointPlan) -> str:

@@ -89,6 +89,13 @@ SYSTEMS = (
             "connection.http": "dpsql.systems.web.http_connection:open_connection",
         },
     ),
+    SideSystem(
+        "releases",
+        commands={
+            "publish": "dpsql.systems.releases.publish:publish",
+            "verify": "dpsql.systems.releases.publish:verify",
+        },
+    ),
     SideSystem("risk", commands={"risk": "dpsql.systems.risk.risk:risk"}),
 )
 """All side systems. None comes from another package: an analyst's text would import it

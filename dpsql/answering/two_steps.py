@@ -226,16 +226,22 @@ class KeySteps(Steps):
         return shown_keys.about_keys(single, showing)
 
 
-def _is_remembered(compiler: Compiler, vault: Vault, query: Question) -> bool:
-    """Test whether the answer to a question and all its steps are remembered."""
+def last_step(compiler: Compiler, vault: Vault, query: Question) -> Question | None:
+    """Return the last step of a question with remembered first steps, else None."""
     steps = steps_of(compiler, vault, query)
     while steps is not None:
         answers = [answer for answer in steps.remembered if answer is not None]
         if len(answers) < len(steps.remembered):
-            return False
+            return None
         query = steps.then(compiler, vault, answers)
         steps = steps_of(compiler, vault, query)
-    return vault.remembered(compiler, query) is not None
+    return query
+
+
+def _is_remembered(compiler: Compiler, vault: Vault, query: Question) -> bool:
+    """Test whether the answer to a question and all its steps are remembered."""
+    last = last_step(compiler, vault, query)
+    return last is not None and vault.remembered(compiler, last) is not None
 
 
 def answered(compiler: Compiler, vault: Vault, query: Question) -> Answer:

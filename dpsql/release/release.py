@@ -54,7 +54,7 @@ def release(
     public = plan.domain
 
     def noised(noise: Noise, counts: np.ndarray) -> np.ndarray:
-        return _noised(counts.ravel(), noise, sampler).reshape(counts.shape)
+        return add_noise(counts.ravel(), noise, sampler).reshape(counts.shape)
 
     chosen = chosen_columns(cells, sums.keys if public is None else public, plan, chooser, noised)
     match plan.keys:
@@ -142,7 +142,7 @@ def _noisy(
 ) -> Columns:
     """Add noise to the exact parts of all releases, or of `only` these, by their ids."""
     return {
-        release_.field.id: _noised(part, release_.payment.noise, sampler)
+        release_.field.id: add_noise(part, release_.payment.noise, sampler)
         for release_, part in zip(plan.releases, parts, strict=True)
         if only is None or release_.field.id in only
     }
@@ -189,8 +189,8 @@ def withheld(columns: Columns, plan: BlockPlan) -> Columns:
     return result
 
 
-def _noised(part: np.ndarray, noise: Noise | CorrelatedNoise, sampler: Sampler) -> np.ndarray:
-    """Add noise to exact integers, in Python integers wherever 64 bits might overflow."""
+def add_noise(part: np.ndarray, noise: Noise | CorrelatedNoise, sampler: Sampler) -> np.ndarray:
+    """Add noise to integers, in Python integers wherever 64 bits might overflow."""
     if isinstance(noise, CorrelatedNoise):
         drawn = noise.drawn(len(part), sampler)
     else:

@@ -46,6 +46,8 @@ SECTIONS: dict[str, dict[str, str | None]] = {
         "refresh": "owner_commands:refresh",
         "history": "budget_commands:history",
         "report": "report:report",
+        "publish": None,
+        "verify": None,
         "ledger": "ledger_commands:ledger",
         "serve": "serve:serve",
         "user": "user_commands:user",

@@ -24,7 +24,7 @@ TOPICS = (
     "commands",
     *("dbapi", "sqlalchemy", "postgres", "http", "mcp", "deployment", "databases"),
     "upgrade",
-    *("ledger", "renewals", "report", "peers"),
+    *("ledger", "renewals", "report", "publish", "peers"),
 )
 """Pages in the best order of reading."""
 

@@ -1,0 +1,1 @@
+"""releases: tables that are published once, with their intervals and the evidence for them."""

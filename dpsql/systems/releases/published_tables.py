@@ -1,0 +1,110 @@
+"""A release: named statements that are answered and charged together, with their whole loss.
+
+Its replicates cost nothing: PRIVACY.md R111.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from decimal import Decimal
+from fractions import Fraction
+from functools import reduce
+from operator import add
+
+from dpsql import accountants
+from dpsql.answering.joint_plan import answered, count_tables, planned
+from dpsql.answering.side_systems import Parts
+from dpsql.ledgers import Entry
+from dpsql.model.dataclass import dataclass, field, replace
+from dpsql.model.vocabulary import Answer, Loss, Receipt, Request
+from dpsql.release.release import Sampler
+from dpsql.systems.releases.release_file import NamedStatement
+from dpsql.systems.releases.replicates import (
+    TableReplicates,
+    draw_replicates,
+    paid_measurements,
+)
+
+_MOST_ENTRIES = 10_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedTable:
+    """A table of a release: its statement, its answer and its replicates."""
+
+    name: str
+    sql: str
+    answer: Answer
+    replicates: TableReplicates = field(default_factory=TableReplicates)
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedRelease:
+    """All tables of a release, the receipt, and the `loss` of everything that is published.
+
+    `loss` counts every charge whose answer is used, also those that were paid earlier. It is
+    (`epsilon`, `delta`)-DP.
+    """
+
+    tables: tuple[PublishedTable, ...]
+    receipt: Receipt
+    loss: Loss
+    accountant: str
+    epsilon: float
+    delta: Decimal
+
+
+@dataclass(frozen=True, slots=True)
+class PublishTables:
+    """Statement of a program: answer named statements of one analyst together, with replicates.
+
+    Charges as `Proxy.ask_all` does; an answer that is remembered is free.
+    """
+
+    statements: tuple[NamedStatement, ...]
+    request: Request
+    epsilon: Decimal | None = None
+    count: int = 100
+    sampler: Sampler | None = field(default=None, repr=False)
+
+    def requests(self) -> tuple[Request, ...]:
+        """Return one request for each statement."""
+        return tuple(replace(self.request, sql=each.sql) for each in self.statements)
+
+    def run(self, parts: Parts) -> PublishedRelease:
+        """Return the release. Raises as `Proxy.ask_all` does."""
+        compiler, vault = parts.compiler, parts.vault
+        plan = planned(compiler, vault, self.requests(), parts.stop, self.epsilon)
+        answers, receipt = answered(compiler, vault, plan)
+        counts = count_tables(compiler, vault, plan)
+        pairs = zip(plan.questions, answers, strict=True)
+        measured = [paid_measurements(parts, each, answer, counts) for each, answer in pairs]
+        drawn = draw_replicates(parts, measured, self.sampler or vault.sampler, self.count)
+        tables = tuple(
+            PublishedTable(each.name, each.sql, answer, replicates)
+            for each, answer, replicates in zip(self.statements, answers, drawn, strict=True)
+        )
+        ids = frozenset[str]().union(*(each.ids for each in measured))
+        loss = total_loss(ids, vault.ledger.history(None, _MOST_ENTRIES))
+        budget = plan.account.budget
+        accountant = accountants.get(budget.accountant)
+        epsilon = accountant.epsilon(loss, Fraction(budget.delta))
+        return PublishedRelease(
+            tables,
+            receipt,
+            loss,
+            accountant=accountant.name,
+            epsilon=epsilon,
+            delta=budget.delta,
+        )
+
+
+def total_loss(ids: frozenset[str], entries: Iterable[Entry]) -> Loss:
+    """Return the loss of these charges and of all others of the same texts.
+
+    A limit that is found first has a charge of its own, under the text of its query.
+    """
+    every = tuple(entries)
+    texts = {(each.budget, each.inquiry.sql) for each in every if each.query_id in ids}
+    used = (e.loss for e in every if e.query_id in ids or (e.budget, e.inquiry.sql) in texts)
+    return reduce(add, used, Loss(0))
