@@ -168,7 +168,7 @@ def crash(read: Callable[[str], object], sql: str) -> type[BaseException] | None
 
 
 @pytest.mark.full("draws random questions or values")
-@given(STARTS, SOUP, st.sampled_from(["duckdb", "postgres"]))
+@given(STARTS, SOUP, st.sampled_from(["duckdb", "postgres", "tsql", "mysql"]))
 @settings(max_examples=400, deadline=None)
 @example("SELECT 1 FROM a ", "CONNECT BY (SELECT 1 FROM a CONNECT BY (SELECT 1))", "duckdb")
 @example("SELECT ", "1 FROM t FOR", "postgres")

@@ -283,7 +283,7 @@ class TablePolicy:
 
 DEFAULT_ACCOUNTANT = "zcdp"
 DEFAULT_SPELLING = "duckdb"
-SPELLINGS = (DEFAULT_SPELLING, "postgres")
+SPELLINGS = (DEFAULT_SPELLING, "postgres", "tsql", "mysql")
 """SQL dialects that analysts may use with any engine of the owner."""
 
 

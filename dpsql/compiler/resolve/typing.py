@@ -17,6 +17,7 @@ from dpsql.compiler import aggregates
 from dpsql.compiler.aggregates.sample import SAMPLE, check_sampled
 from dpsql.compiler.resolve import interval_values as intervals
 from dpsql.compiler.resolve.scopes import Scope
+from dpsql.compiler.resolve.source_operators import AVERAGE, of_kind, of_source
 from dpsql.compiler.resolve.string_constants import coerced
 from dpsql.compiler.resolve.widths import (
     has_fraction,
@@ -64,6 +65,9 @@ def _tree(expression: tree.Expression, scope: Scope) -> tree.Expression:
             return typed_call(replace(expression, args=args))
         case tree.Cast():
             return _cast(replace(expression, arg=_tree(expression.arg, scope)))
+        case tree.AggregateCall(function=name) | tree.WindowCall(function=name) if name == AVERAGE:
+            average = _tree(replace(expression, function="avg"), scope)
+            return of_kind(average, type_of(typed(expression.args[0], scope)))
         case tree.AggregateCall():
             return _aggregate(expression, scope)
         case tree.WindowCall():
@@ -97,6 +101,10 @@ def typed_call(call: tree.Call) -> tree.Expression:
     """
     if call.function in tree.STATED:
         return _stated(call)
+    meant = of_source(call, tuple(map(type_of, call.args)))
+    if meant is not None:
+        untyped = isinstance(meant, tree.Call) and meant.type == tree.NULL
+        return typed_call(meant) if isinstance(meant, tree.Call) and untyped else meant
     if call.function == "list":
         return _list(call)
     call = _with_days(_with_typed_nulls(_with_truths_counted(_with_literals(call))))

@@ -30,6 +30,7 @@ from dpsql.dialects.reading.function_names import (
 )
 from dpsql.dialects.reading.interval_literals import duration_of, value_of
 from dpsql.dialects.reading.nodes import PRECISE, Origin, name_of, spoken, values_of_row
+from dpsql.dialects.reading.other_meanings import AVERAGES, name_here, read_as_there
 from dpsql.dialects.reading.request_options import Named
 from dpsql.dialects.reading.series import SERIES
 from dpsql.dialects.reading.time_calls import (
@@ -197,7 +198,7 @@ def _special(
         return _json_object(tuple(read(arg, origin) for arg in args), origin, node)
     if name in ARRAY_CALLS:
         return array_call(name, args, node, origin, read)
-    return None
+    return read_as_there(name, args, node, origin, read)
 
 
 _OF_PARTS = ("extract", "date_trunc", "date_diff", "date_sub")
@@ -271,8 +272,10 @@ def _or_empty(value: Expression) -> Expression:
 def _name_and_arguments(node: exp.Expression, origin: Origin) -> tuple[str, list[exp.Expression]]:
     this, args = origin.take(node, "this", "expressions")
     if isinstance(this, exp.Identifier):
-        return name_of(this, origin).lower(), args or []
-    return str(this).removeprefix(FUNCTION).lower(), args or []
+        return name_here(name_of(this, origin).lower(), node, origin), args or []
+    written = str(this)
+    name = written.removeprefix(FUNCTION).lower()
+    return name_here(name, node, origin) if written.startswith(FUNCTION) else name, args or []
 
 
 def _check_count(row: FunctionName, call: Call) -> None:
@@ -352,7 +355,8 @@ def _aggregate(
     # The exact number of distinct values is an approximate one as well.
     distinct = distinct or name == APPROXIMATE
     span = origin.span(node)
-    call = AggregateCall(row.function, values, distinct, span=span, order_by=order_by)
+    function = AVERAGES.get((origin.dialect, row.function), row.function)
+    call = AggregateCall(function, values, distinct, span=span, order_by=order_by)
     return _with_named(call, origin)
 
 
@@ -530,4 +534,5 @@ def _window_call(node: exp.Anonymous, origin: Origin, read: Read, *, ignores: bo
     values = _arguments(name, args, origin, read)
     _check_count(row, Call(name, values, span=origin.span(node)))
     distinct = distinct or name == APPROXIMATE
-    return WindowCall(row.function, values, distinct=distinct, ignore_nulls=ignores)
+    function = AVERAGES.get((origin.dialect, row.function), row.function)
+    return WindowCall(function, values, distinct=distinct, ignore_nulls=ignores)

@@ -13,6 +13,7 @@ from dpsql.dialects.reading.function_names import refusal_of
 from dpsql.dialects.reading.interval_literals import duration_of, later, opposite, value_of
 from dpsql.dialects.reading.literals import cast_type, casted, literal, negative
 from dpsql.dialects.reading.nodes import Origin, name_of, placeholder_of, schema_of, values_of_row
+from dpsql.dialects.reading.other_meanings import clock_of, sign_there
 from dpsql.dialects.reading.time_calls import in_zone, part_of, standard_part
 from dpsql.dialects.reading.tokens import FUNCTION
 from dpsql.dialects.reading.window_frames import Read
@@ -27,6 +28,7 @@ from dpsql.model.tree import (
     VARCHAR,
     Call,
     Expression,
+    Kind,
     Literal,
     Membership,
     Name,
@@ -71,7 +73,8 @@ def _sum(function: str) -> Callable[[exp.Expression, Origin], Expression]:
         step = duration_of(left, origin, expression) if function == "add" else None
         if step is not None:
             return later(expression(right, origin), step, span)
-        return Call(function, (expression(left, origin), expression(right, origin)), span=span)
+        args = expression(left, origin), expression(right, origin)
+        return Call(sign_there(function, origin), args, span=span)
 
     return handle
 
@@ -131,7 +134,7 @@ def _division(node: exp.Expression, origin: Origin) -> Expression:
     """Return `/`: of floats in DuckDB, of integers in Postgres if both sides are."""
     left, right, _typed, _safe = origin.take(node, "this", "expression", "typed", "safe")
     args = expression(left, origin), expression(right, origin)
-    function = "pg_div" if origin.dialect == "postgres" else "div"
+    function = "pg_div" if origin.dialect == "postgres" else sign_there("div", origin)
     return Call(function, args, span=origin.span(node))
 
 
@@ -365,7 +368,10 @@ def _cast(node: exp.Expression, origin: Origin) -> Expression:
     target, longest = cast_type(to, origin)
     safe = bool(safe) or isinstance(node, exp.TryCast)
     span = origin.span(node)
-    cast = casted(expression(this, origin), target, origin, span, safe=safe)
+    value = expression(this, origin)
+    if origin.dialect == "tsql" and target.kind is Kind.INTEGER:
+        value = Call("cut_fraction", (value,), span=span)
+    cast = casted(value, target, origin, span, safe=safe)
     if longest is None:
         return cast
     cut = Call("left", (cast, Literal(longest, INTEGER, span)), span=span)
@@ -402,7 +408,8 @@ def _column(node: exp.Expression, origin: Origin) -> Expression:
         return bound(origin.parameters[number], origin.span(node))
     if isinstance(this, exp.Identifier) and not this.quoted and this.name.startswith(FUNCTION):
         name = this.name.removeprefix(FUNCTION).lower()
-        reading = origin.clock_reading(name, origin.span(node))
+        clock = clock_of(name, origin.dialect)
+        reading = None if clock is None else origin.clock_reading(clock, origin.span(node))
         if reading is not None:
             return reading
         raise refusal_of(name, origin.span(node))

@@ -25,6 +25,7 @@ from dpsql.dialects.reading.joined_tokens import (
     without_zone_words,
 )
 from dpsql.dialects.reading.nodes import Origin, is_bare_values, nodes_of
+from dpsql.dialects.reading.other_dialects import grammar_of
 from dpsql.dialects.reading.queries import is_union_all, query
 from dpsql.dialects.reading.request_options import OptionedQuery, read_request
 from dpsql.dialects.reading.token_checks import (
@@ -108,7 +109,7 @@ def _parsed(tokens: Tokens, text: str, dialect: str) -> exp.Expression:
     dropped.
     """
     try:
-        parser = Dialect.get_or_raise(dialect).parser(error_level=ErrorLevel.IMMEDIATE)
+        parser = Dialect.get_or_raise(grammar_of(dialect)).parser(error_level=ErrorLevel.IMMEDIATE)
         roots = parser.parse(list(tokens.tokens), text)
     except ParseError as error:
         raise Refused(Reason.SYNTAX, _place(error, tokens.tokens, text)) from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from dpsql.dialects.reading import from_sqlglot
+from dpsql.dialects.reading.other_dialects import with_known_quotes
 from dpsql.dialects.reading.request_options import divided
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.public_times import now
@@ -37,6 +38,7 @@ def parse(
         raise ValueError(msg)
     _check_characters(text)
     try:
+        text = with_known_quotes(text, dialect)
         return from_sqlglot.statement(text, dialect, parameters, instant or now())
     except RecursionError:
         raise Refused(Reason.TOO_LARGE, what="nesting levels") from None
@@ -52,7 +54,7 @@ def divide(text: str, dialect: str = DEFAULT_SPELLING) -> tuple[Span, ...]:
     (Span(start=0, stop=15), Span(start=24, stop=32))
     """
     _check_characters(text)
-    return divided(text, dialect)
+    return divided(with_known_quotes(text, dialect), dialect)
 
 
 def _check_characters(text: str) -> None:

@@ -15,6 +15,7 @@ from dpsql.dialects.reading.expressions import expression
 from dpsql.dialects.reading.function_names import WITHIN_RANGES
 from dpsql.dialects.reading.group_keys import groups
 from dpsql.dialects.reading.nodes import Origin, name_of, placeholder_of, schema_of
+from dpsql.dialects.reading.other_meanings import assigned_name
 from dpsql.dialects.reading.pivots import pivoted
 from dpsql.dialects.reading.range_lists import is_ranges, ranges
 from dpsql.dialects.reading.sources import (
@@ -144,6 +145,8 @@ def _item(node: exp.Expression, origin: Origin) -> tree.SelectItem:
     if isinstance(node, exp.Alias):
         this, alias = origin.take(node, "this", "alias")
         return tree.SelectItem(_value(this, origin), name_of(alias, origin))
+    if (assigned := assigned_name(node, origin)) is not None:
+        return tree.SelectItem(_value(assigned[0], origin), name_of(assigned[1], origin))
     star = star_of(node, origin, expression)
     if star is not None:
         return tree.SelectItem(star)

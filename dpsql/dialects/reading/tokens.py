@@ -19,6 +19,7 @@ from sqlglot.errors import SqlglotError
 from sqlglot.parser import Parser
 
 from dpsql.dialects.reading.array_tokens import array_places, as_calls
+from dpsql.dialects.reading.other_dialects import grammar_of, with_known_order
 from dpsql.dialects.reading.prefix_operators import with_prefixes_called
 from dpsql.dialects.reading.token_words import SPACE, WORD, is_word, names_type, span_of
 from dpsql.dialects.reading.value_parts import as_names, parts_of_values
@@ -90,7 +91,7 @@ def tokenize(text: str, dialect: str) -> tuple[Token, ...]:
     if len(_PIECE.findall(text)) > 3 * MAX_TOKENS:
         raise Refused(Reason.TOO_LARGE, what="tokens", limit=MAX_TOKENS)
     try:
-        read = Dialect.get_or_raise(dialect).tokenize(text)
+        read = Dialect.get_or_raise(grammar_of(dialect)).tokenize(text)
     except SqlglotError:
         raise Refused(
             Reason.SYNTAX, Span(0, len(text)), why="a quote or a comment is not closed"
@@ -116,7 +117,8 @@ def tokenize(text: str, dialect: str) -> tuple[Token, ...]:
         if split or joined:
             raise Refused(Reason.SYNTAX, span_of(right), why="a separator is missing here")
     named = tuple(as_names(tokens, parts)) if parts else tokens
-    return with_prefixes_called(as_calls(named, array_places(named)), dialect)
+    called = with_prefixes_called(as_calls(named, array_places(named)), dialect)
+    return with_known_order(called, dialect)
 
 
 def _with_casts(tokens: Sequence[Token]) -> Iterator[Token]:
@@ -207,7 +209,7 @@ def _check_token(text: str, token: Token, dialect: str) -> None:
         name, closed, _rest = text[token.end + 1 :].partition("`")
         fix = f'Names are quoted "{name}".' if closed else "Names stand in double quotes."
         raise Refused(Reason.SYNTAX, span, why="a name stands in backquotes", fix=fix)
-    if not (WORD.match(written) or written in _SYMBOLS or written in _SYMBOLS_OF[dialect]):
+    if not (WORD.match(written) or written in _SYMBOLS or written in _SYMBOLS_OF.get(dialect, ())):
         construct = written if len(written) <= len("!~~*") else "this kind of literal"
         raise Refused(Reason.UNSUPPORTED_SYNTAX, span, construct=construct)
     word = " ".join(written.upper().split())
@@ -218,7 +220,7 @@ def _check_token(text: str, token: Token, dialect: str) -> None:
 def prepare(tokens: Sequence[Token], dialect: str) -> Tokens:
     """Rename functions and placeholders, and match parentheses. Raises `Refused`."""
     renamed: list[Token] = []
-    parser = Dialect.get_or_raise(dialect).parser_class
+    parser = Dialect.get_or_raise(grammar_of(dialect)).parser_class
     prefixes = parser.NO_PAREN_FUNCTION_PARSERS.keys() - _KNOWN_PREFIXES
     placeholders: list[Span] = []
     for i, token in enumerate(tokens):

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 from sqlglot import exp
 
 from dpsql.dialects.reading.nodes import Origin, name_of
+from dpsql.dialects.reading.other_dialects import OTHERS
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import (
     Call,
@@ -122,6 +123,8 @@ def _sort_key(key: exp.Expression, origin: Origin, read: Read) -> SortKey:
     if not isinstance(key, exp.Ordered):
         raise origin.refusal(key)
     this, descending, nulls_first = origin.take(key, "this", "desc", "nulls_first")
+    # NULL is the least value there, and has no place of its own.
+    nulls_first = not descending if origin.dialect in OTHERS else nulls_first
     if isinstance(this, exp.Var) and this.name.upper() == "ALL":
         origin.take(this, "this")
         return SortKey(Star(None, origin.span(key)), bool(descending), bool(nulls_first))

@@ -182,7 +182,7 @@ def connection_to(
 
 def _spelling(dialect: str) -> str:
     if not isinstance(dialect, str) or dialect not in SPELLINGS:
-        raise InterfaceError(f"The dialects are {' and '.join(SPELLINGS)}.")
+        raise InterfaceError(f"The dialects are {', '.join(SPELLINGS)}.")
     return dialect
 
 

@@ -122,7 +122,7 @@ def read_question(body: Any, needed: str = "sql") -> QuestionBody:
     if needed not in body:
         raise bad_body(f"The field {needed} is missing.")
     if body.get("dialect", DEFAULT_SPELLING) not in SPELLINGS:
-        raise bad_body(f"The dialects are {' and '.join(SPELLINGS)}.")
+        raise bad_body(f"The dialects are {', '.join(SPELLINGS)}.")
     if len(body.get("id", "")) > _LONGEST_ID:
         raise bad_body(f"An id has at most {_LONGEST_ID} characters.")
     if any(isinstance(value, dict) for value in body.get("parameters", ())):
