@@ -166,6 +166,16 @@ def test_errors_are_told_by_statement_and_nothing_is_charged(proxy: Proxy) -> No
     assert proxy.ledger.spent("default") == spent
 
 
+def test_several_statements_with_private_keys_have_a_price_in_epsilon(proxy: Proxy) -> None:
+    """Together their keys take the δ of more than one query."""
+    by_city = "SELECT city, COUNT(*) AS n FROM people {} GROUP BY city"
+    several = [by_city.format(f"WHERE income > {each}") for each in (20, 30, 40)]
+    alone, *_, all_of_them = (
+        proxy.explain_all(requests(several[:n])).account.epsilon for n in (1, 2, 3)
+    )
+    assert Decimal(0) < alone < all_of_them < 10 * alone
+
+
 def test_python_has_the_prices_and_the_answers(proxy: Proxy) -> None:
     proxy.refresh()
     with dpsql.connect(proxy=proxy, analyst="ana") as connection:

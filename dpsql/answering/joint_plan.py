@@ -36,7 +36,7 @@ from dpsql.mechanisms import standard_deviation
 from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import Failed, Reason, Refused
 from dpsql.model.query_options import Memory
-from dpsql.model.vocabulary import NANO, Answer, Column, Loss, Mechanism, Receipt, Request
+from dpsql.model.vocabulary import ATTO, NANO, Answer, Column, Loss, Mechanism, Receipt, Request
 from dpsql.preparation.compilation import Compiler
 from dpsql.preparation.private_bounds import payable
 from dpsql.preparation.question import Account, Question, account, text_key
@@ -246,10 +246,10 @@ def of_questions(
                 _expected(compiler, vault, own, parts),
             )
         )
-    accountant, delta = accountants.get(payer.budget.accountant), payer.budget.query_delta
-    worth = replace(
-        payer, epsilon=Context(prec=3).plus(Decimal(accountant.epsilon(total, Fraction(delta))))
-    )
+    accountant = accountants.get(payer.budget.accountant)
+    # Each private key had its share of a query's δ: what the conversion needs comes on top.
+    delta = Fraction(payer.budget.query_delta) + Fraction(total.delta, ATTO)
+    worth = replace(payer, epsilon=Context(prec=3).plus(Decimal(accountant.epsilon(total, delta))))
     joint = tuple(part for part in parts if not part.steps)
     return JointPlan(tuple(statements), worth, total, parts=joint, questions=answered, goals=goals)
 
