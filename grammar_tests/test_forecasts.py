@@ -159,3 +159,15 @@ def test_conditions_keep_the_share_that_values_and_bounds_say(tmp_path: Path) ->
     assert half is not None
     assert half.low <= whole.low
     assert half.high <= whole.high * foretold.UNEVEN.selectivity
+
+
+def test_a_forecast_has_no_more_values_than_an_answer(tmp_path: Path) -> None:
+    """EXPLAIN is free: groups joined with each other would fill the memory at no price."""
+    sql = f"SELECT a.n, b.n FROM ({BY_MONTH}) AS a, ({BY_MONTH}) AS b"
+    limits = "max_public_groups = 1000", "max_public_groups = 1000\nmax_result_cells = 200"
+    sizes = [declared(table, rows) for table, rows in SIZES.items()]
+    with Proxy.open(str(proxy_kit.shop(tmp_path / "few", *sizes, limits))) as proxy:
+        assert any(proxy.explain(request(BY_MONTH, "2")).forecasts)
+        assert not any(proxy.explain(request(sql, "2")).forecasts)
+    with Proxy.open(str(proxy_kit.shop(tmp_path / "many", *sizes))) as proxy:
+        assert any(proxy.explain(request(sql, "2")).forecasts)

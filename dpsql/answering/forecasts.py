@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import timedelta
 from decimal import Decimal
+from functools import partial
 from math import isfinite, isnan
 from statistics import median
 from typing import Any, TypeAlias
@@ -218,8 +219,15 @@ def _answer(compiler: Compiler, vault: Vault, last: Question, case: ExpectedCase
         float(each.rows @ each.numbers) / max(1, len(table.keys))
         for each, table in zip(present, noisy, strict=True)
     )
-    read = engine.rows, engine.scratch, _receipt(last)
-    answer = finish(prepared.plan, prepared.rewritten, noisy, *read)
+    most = compiler.policy.limits.max_result_cells
+    answer = finish(
+        prepared.plan,
+        prepared.rewritten,
+        noisy,
+        partial(engine.rows, stop=last.stop, data=prepared.data),
+        partial(engine.scratch, stop=last.stop, cells=most),
+        _receipt(last),
+    )
     return _Expected(prepared, answer, rows)
 
 
