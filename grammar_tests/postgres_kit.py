@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from grammar_tests.waiting import HANGS_SECONDS, until
+
 BIN = Path("/usr/lib/postgresql/15/bin")
 OWNER, DATABASE = "dpsql", "dpsql"
 PORT = 5432
@@ -85,6 +87,15 @@ def standby(server: Postgres) -> Iterator[None]:
     yield
 
 
+def _is_followed(primary: Postgres) -> bool:
+    """Whether a standby receives what the server writes."""
+    import psycopg  # noqa: PLC0415 - not installed for every run
+
+    followers = "SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming'"
+    with psycopg.connect(primary.conninfo(), autocommit=True) as session:
+        return session.execute(followers).fetchone() != (0,)
+
+
 def _unprivileged(folder: Path) -> list[str]:
     """How to run a program as one who is not root, which a PostgreSQL server insists on."""
     if os.getuid() != 0:
@@ -95,7 +106,7 @@ def _unprivileged(folder: Path) -> list[str]:
 
 def _run(command: list[str | Path]) -> None:
     subprocess.run(  # noqa: S603 - programs of the server's package
-        list(map(str, command)), check=True, capture_output=True, timeout=60, cwd="/"
+        list(map(str, command)), check=True, capture_output=True, timeout=HANGS_SECONDS, cwd="/"
     )
 
 
@@ -124,6 +135,7 @@ def standby_of(primary: Postgres) -> Iterator[Postgres]:
         with (data / "postgresql.conf").open("a") as file:
             file.write(f"unix_socket_directories = '{folder}'\n")
         control(copy, "start")
+        until(lambda: _is_followed(primary))
         yield copy
     finally:
         with suppress(subprocess.CalledProcessError):
