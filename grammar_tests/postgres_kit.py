@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ import pytest
 from grammar_tests.waiting import HANGS_SECONDS, until
 
 BIN = Path("/usr/lib/postgresql/15/bin")
+PGBOUNCER = Path("/usr/sbin/pgbouncer")
 OWNER, DATABASE = "dpsql", "dpsql"
 PORT = 5432
 """Only the name of a socket: the server listens on no network."""
@@ -108,6 +110,58 @@ def _run(command: list[str | Path]) -> None:
     subprocess.run(  # noqa: S603 - programs of the server's package
         list(map(str, command)), check=True, capture_output=True, timeout=HANGS_SECONDS, cwd="/"
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Pooler:
+    """A pgbouncer in front of a server: each transaction has another session of it."""
+
+    folder: Path
+    server: Postgres
+    process: subprocess.Popen[bytes]
+
+    @property
+    def conninfo(self) -> str:
+        return f"host={self.folder} port=6432 user={OWNER} dbname=ledger"
+
+    def lead_to(self, database: str) -> None:
+        """Lead all connections to another database of the server from now on."""
+        write_pooler(self.folder, self.server, database)
+        self.process.send_signal(signal.SIGHUP)
+        log = self.folder / "log"
+        until(lambda: b"got SIGHUP, re-reading config" in log.read_bytes())
+
+
+def write_pooler(folder: Path, server: Postgres, database: str) -> None:
+    there = f"host={server.folder} port={server.port} user={OWNER} dbname={database}"
+    text = f"""[databases]
+ledger = {there}
+[pgbouncer]
+listen_port = 6432
+unix_socket_dir = {folder}
+auth_type = any
+pool_mode = transaction
+logfile = {folder}/log
+"""
+    (folder / "pgbouncer.ini").write_text(text, encoding="utf-8")
+
+
+@contextmanager
+def pooling(server: Postgres) -> Iterator[Pooler]:
+    """Start a pgbouncer in front of a server, and stop it; skips the test where there is none."""
+    if not PGBOUNCER.exists():
+        pytest.skip("pgbouncer is not installed")
+    folder = Path(tempfile.mkdtemp(prefix="bouncer"))
+    write_pooler(folder, server, DATABASE)
+    command = [*_unprivileged(folder), str(PGBOUNCER), "-q", "pgbouncer.ini"]
+    with subprocess.Popen(command, cwd=folder) as process:  # noqa: S603 - a program of the system
+        try:
+            until(lambda: (folder / ".s.PGSQL.6432").exists() or process.poll() is not None)
+            assert process.poll() is None, (folder / "log").read_bytes()
+            yield Pooler(folder, server, process)
+        finally:
+            process.terminate()
+    shutil.rmtree(folder)
 
 
 def tool(server: Postgres, name: str, *arguments: str | Path) -> None:

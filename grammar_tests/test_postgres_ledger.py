@@ -308,6 +308,29 @@ def test_a_charge_of_another_process_is_no_rollback_for_a_reader(
     assert reader.spent("default") == LOSS
 
 
+FULL = """CREATE FUNCTION public.is_full() RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$
+BEGIN RAISE disk_full; END $$;
+ALTER TABLE dpsql_ledger.{} ADD CONSTRAINT has_room CHECK (public.is_full()) NOT VALID"""
+ROOM = """ALTER TABLE dpsql_ledger.{} DROP CONSTRAINT has_room; DROP FUNCTION public.is_full"""
+
+
+@pytest.mark.parametrize(("table", "charged"), [("entries", 0), ("answers", 1)])
+def test_a_full_disk_charges_nothing_or_keeps_the_charge(
+    server: Postgres, tmp_path: Path, table: str, charged: int
+) -> None:
+    """Without room for the charge nothing is recorded; without room for the answer it stays."""
+    ledger = opened(server, tmp_path)
+    with admin(server) as session:
+        session.execute(FULL.format(table))
+        with pytest.raises(LedgerError, match="disk is full"):
+            ask(ledger, "q1")
+        session.execute(ROOM.format(table))
+    assert [entry.query_id for entry in ledger.history()] == ["q1"] * charged
+    assert recall(ledger) is None
+    ask(ledger, "q2")
+    ledger.verify()
+
+
 # --- other servers, other tables -------------------------------------------------------------
 
 
@@ -498,6 +521,30 @@ def test_a_commit_that_no_standby_confirmed_is_not_answered(
         thread.join()
     assert "if it did, that counts" in str(failed[0])
     assert ledger.spent("default") == LOSS + LOSS
+
+
+def test_a_pooler_that_leads_to_a_copy_is_noticed(server: Postgres, tmp_path: Path) -> None:
+    """The client's connection stays, and a whole copy in another database has every entry."""
+    with closing(opened(server, tmp_path)) as ledger, postgres_kit.pooling(server) as pooler:
+        ledger.charge(charge("q1"))
+        pooled = PostgresStore(pooler.conninfo, str(tmp_path / "a"), wait=lambda _: None)
+        with closing(StoredLedger.over(pooled)) as through:
+            ask(through, "q2")
+            with through.claimed("a question") as own, through.running("ana", 9) as may:
+                assert (own, may, recall(through) is not None) == (True, True, True)
+            copy_to(server, "copy")
+            pooler.lead_to("copy")
+            with pytest.raises(LedgerError, match="is a copy"):
+                through.charge(charge("q3"))
+        assert ledger.spent("default") == LOSS + LOSS
+
+
+def copy_to(server: Postgres, name: str) -> None:
+    """Make another database with the tables of the first."""
+    dump = Path(server.folder) / f"{name}.sql"
+    postgres_kit.tool(server, "createdb", "-T", "template0", name)
+    postgres_kit.tool(server, "pg_dump", "-n", "dpsql_ledger", "-f", dump, postgres_kit.DATABASE)
+    postgres_kit.tool(server, "psql", "-q", "-f", dump, name)
 
 
 # --- claims ----------------------------------------------------------------------------------

@@ -97,8 +97,12 @@ _STATE = f"""SELECT h.version, h.sequence, h.hash, h.sums, h.closed,
     WHERE c.relnamespace = '{ROOM}'::regnamespace AND t.tgenabled IN ('O', 'A')
       AND NOT t.tgisinternal)
 FROM head h"""
-_SERVER = """;
-SELECT clock_timestamp(), current_setting('fsync'), current_setting('synchronous_commit'),
+_IDENTITY = """(SELECT s.system_identifier::text || ':' || d.oid::text
+  FROM pg_control_system() s, pg_database d WHERE d.datname = current_database())"""
+"""Read in each transaction: a pooler may lead the same connection to another server."""
+_SERVER = f""";
+SELECT clock_timestamp(), {_IDENTITY}, current_setting('fsync'),
+  current_setting('synchronous_commit'),
   current_setting('synchronous_standby_names'),
   (SELECT count(*) FROM pg_stat_replication WHERE state IS DISTINCT FROM 'backup')"""
 _WRITE = f"{_BEGIN.format('READ COMMITTED READ WRITE')}{_STATE} FOR UPDATE OF h{_SERVER}"
@@ -108,9 +112,8 @@ _CREATE = f"""{_BEGIN.format("READ COMMITTED READ WRITE")}
 SELECT pg_advisory_xact_lock(31);
 SELECT to_regnamespace('{ROOM}') IS NOT NULL, to_regclass('{ROOM}.head') IS NOT NULL,
   clock_timestamp()"""
-_CONNECTED = """SELECT s.system_identifier::text || ':' || d.oid::text, pg_is_in_recovery(),
-  pg_encoding_to_char(d.encoding), to_regclass('dpsql_ledger.head') IS NOT NULL
-FROM pg_control_system() s, pg_database d WHERE d.datname = current_database()"""
+_CONNECTED = f"""SELECT {_IDENTITY}, pg_is_in_recovery(), current_setting('server_encoding'),
+  to_regclass('{ROOM}.head') IS NOT NULL"""
 
 _LOST = "lost the connection to its server, and recorded nothing. Ask again."
 _PROBLEMS = {
@@ -450,7 +453,7 @@ class _Server:
 
     def begin(self, batch: str) -> None:
         """Begin a transaction, and read the head and the server's settings."""
-        head, (self.clock, *self.settings) = self.run(batch)
+        head, (self.clock, self.identity, *self.settings) = self.run(batch)
         if head is None:
             raise LedgerError("The ledger lost its head. Restore it from a backup.")
         self.version, sequence, digest, sums, self.closed, self.triggers = head
