@@ -550,6 +550,9 @@ def test_a_changed_zone_file_renews_no_window_twice(
     with pytest.raises(LedgerError, match="does not know the time zone Here"):
         ledger.charge(daily("q3", 1, renews=here))
     ledger.charge(charge("q4", budget="other", loss=Loss(1)))  # no limit of it renews
+    ledger.charge(daily("q5", 1, budget="daily", caps=()))
+    clock.now += 3 * A_DAY
+    assert [each.renews for each in ledger.confirm_clock("a holiday")] == [DAYS]
     ledger.verify()
 
 

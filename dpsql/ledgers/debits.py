@@ -71,11 +71,17 @@ def append_window(
 
 
 def confirm_windows(book: Book, reason: str) -> list[Calendar]:
-    """Set every open window to the clock's, by the owner's word; return those that moved."""
+    """Set every open window to the clock's, by the owner's word; return those that moved.
+
+    A window stays whose time zone this machine lacks.
+    """
     moved = []
     for text, window in book.state.windows.items():
         calendar = read_calendar(text)
-        name = calendar.window_at(book.moment())
+        try:
+            name = calendar.window_at(book.moment())
+        except LedgerError:
+            continue
         later = calendar.first_day(name) > calendar.first_day(window.name)
         if name != window.name or window.leapt:
             turn = Turn.CONFIRMED if later else Turn.CORRECTED
