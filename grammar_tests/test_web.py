@@ -629,7 +629,7 @@ def test_keys_last_a_day_and_survive_a_restart(tmp_path: Path) -> None:
     path = str(tmp_path / "replies")
     kept = KeptReplies(path, lambda: now[0])
     assert kept.find("ana", KEY, "a") is None
-    kept.keep("ana", KEY, reply)
+    kept.keep("ana", KEY, "a", reply)
     now[0] += KEPT_SECONDS
     found = KeptReplies(path, lambda: now[0]).find("ana", KEY, "a")
     assert found is not None
@@ -640,6 +640,21 @@ def test_keys_last_a_day_and_survive_a_restart(tmp_path: Path) -> None:
     assert KEY.encode() not in (tmp_path / "replies").read_bytes()
 
 
+@pytest.mark.parametrize("other", [False, True])
+def test_a_reply_belongs_to_its_question_whatever_a_second_request_did(
+    tmp_path: Path, *, other: bool
+) -> None:
+    """The second one was refused while the first one ran; then its key may name another."""
+    kept = KeptReplies(str(tmp_path / "replies"))
+    assert kept.find("ana", KEY, "a") is kept.find("ana", KEY, "a") is None
+    kept.drop("ana", KEY, "a")
+    if other:
+        assert kept.find("ana", KEY, "b") is None
+    kept.keep("ana", KEY, "a", answer_formats.HttpReply(200, JSON, b"of a"))
+    found = kept.find("ana", KEY, "b" if other else "a")
+    assert (None if found is None else found.body) == (None if other else b"of a")
+
+
 def test_an_analyst_has_a_bounded_number_of_keys(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -647,7 +662,7 @@ def test_an_analyst_has_a_bounded_number_of_keys(
     kept = KeptReplies(str(tmp_path / "replies"))
     for name, charged in (("a", True), ("b", False)):
         kept.find("ana", name * 16, "")
-        kept.keep("ana", name * 16, answer_formats.HttpReply(200, JSON, b"{}", {}, charged))
+        kept.keep("ana", name * 16, "", answer_formats.HttpReply(200, JSON, b"{}", {}, charged))
     assert kept.find("ana", "c" * 16, "") is None  # in the place of the free one
     assert kept.find("ana", "a" * 16, "") is not None
     with pytest.raises(Exception, match="keys of charged queries"):
@@ -662,7 +677,7 @@ def test_the_size_of_what_an_analyst_has_kept_is_bounded(
     kept = KeptReplies(str(tmp_path / "replies"))
     for name in ("a", "b"):
         assert kept.find("ana", name * 16, "") is None
-        kept.keep("ana", name * 16, answer_formats.HttpReply(200, JSON, b"123"))
+        kept.keep("ana", name * 16, "", answer_formats.HttpReply(200, JSON, b"123"))
     assert kept.find("ana", "a" * 16, "") is not None
     assert kept.find("ana", "b" * 16, "") is None
 

@@ -39,6 +39,10 @@ _SCHEMA = """CREATE TABLE IF NOT EXISTS replies (
     PRIMARY KEY (analyst, key)) WITHOUT ROWID"""
 _MAKE_ROOM = """DELETE FROM replies WHERE (analyst, key) = (
     SELECT analyst, key FROM replies WHERE analyst = ? AND charged = 0 ORDER BY at LIMIT 1)"""
+_KEEP = """INSERT INTO replies VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+    ON CONFLICT (analyst, key) DO UPDATE SET status = excluded.status, kind = excluded.kind,
+    headers = excluded.headers, body = excluded.body, charged = excluded.charged
+    WHERE question = excluded.question"""
 _PATIENCE_SECONDS = 10
 
 
@@ -102,33 +106,38 @@ class KeptReplies:
             (analyst, _hash(key), digest, self.clock()),
         )
 
-    def keep(self, analyst: str, key: str, reply: HttpReply) -> None:
-        """Store the reply to a request, durably."""
+    def keep(self, analyst: str, key: str, question: str, reply: HttpReply) -> None:
+        """Store the reply to a question, durably, unless its key belongs to another one by now.
+
+        That is so where a second request with the key was refused while this one ran.
+        """
         with self._transaction() as opened:
             total = "SELECT coalesce(sum(length(body)), 0) FROM replies WHERE analyst = ?"
             (size,) = opened.execute(total, (analyst,)).fetchone()
             if size + len(reply.body) > MOST_BYTES_OF_ANALYST:
                 return
             opened.execute(
-                "UPDATE replies SET status = ?, kind = ?, headers = ?, body = ?, charged = ?"
-                " WHERE analyst = ? AND key = ?",
+                _KEEP,
                 (
+                    analyst,
+                    _hash(key),
+                    sha256(question.encode()).digest(),
+                    self.clock(),
                     reply.status,
                     reply.media_type,
                     json.dumps(dict(reply.headers)),
                     reply.body,
                     reply.is_charged,
-                    analyst,
-                    _hash(key),
                 ),
             )
 
-    def drop(self, analyst: str, key: str) -> None:
-        """Remove the key of a request that was refused, unless it has a reply."""
+    def drop(self, analyst: str, key: str, question: str) -> None:
+        """Remove the key of a question that was refused, unless it has a reply."""
         with self._transaction() as opened:
             opened.execute(
-                "DELETE FROM replies WHERE analyst = ? AND key = ? AND status IS NULL",
-                (analyst, _hash(key)),
+                "DELETE FROM replies"
+                " WHERE analyst = ? AND key = ? AND question = ? AND status IS NULL",
+                (analyst, _hash(key), sha256(question.encode()).digest()),
             )
 
     @contextmanager

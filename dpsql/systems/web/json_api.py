@@ -181,10 +181,10 @@ class JsonApi:
             reply = await ask()
         except Problem as problem:
             if not problem.document.get("charged"):
-                await asyncio.to_thread(replies.drop, caller.analyst, key)
+                await asyncio.to_thread(replies.drop, caller.analyst, key, canonical)
                 raise
             reply = replace(problem_reply(problem), is_charged=True)
-        await asyncio.to_thread(replies.keep, caller.analyst, key, reply)
+        await asyncio.to_thread(replies.keep, caller.analyst, key, canonical, reply)
         return reply
 
     async def _ask(
