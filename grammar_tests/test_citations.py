@@ -212,6 +212,30 @@ def test_rules_are_numbered_without_gaps(name: str) -> None:
     assert {f"{DOCUMENTS[name]}{n + 1}" for n in range(most)} - set(found) <= RESERVED
 
 
+def indexed(text: str) -> set[tuple[str, str]]:
+    """Return the pairs of a file and a rule in the index of PRIVACY.md."""
+    rows = re.findall(r"(?m)^\| `(\w+\.py)` \| (R[R\d, ]+) \|$", text)
+    return {(file, rule) for file, listed in rows for rule in listed.split(", ")}
+
+
+def code_lines() -> set[tuple[str, str]]:
+    """Return the pairs of a file and a rule by the lines `Code` of the rules."""
+    return {(file, rule.name) for rule in read(PRIVACY) for file in rule.code}
+
+
+PRIVACY = (HOUSE / "PRIVACY.md").read_text("utf-8")
+
+
+def test_the_index_by_file_is_true() -> None:
+    """It may lack what was added since: a twentieth at most."""
+    assert indexed(PRIVACY) - code_lines() == set()
+    assert len(code_lines() - indexed(PRIVACY)) <= len(code_lines()) / 20
+
+
+def test_wrong_twin_a_false_row_of_the_index_is_seen() -> None:
+    assert indexed("| `units.py` | R2, R999 |") - code_lines() == {("units.py", "R999")}
+
+
 @pytest.mark.parametrize("name", sorted(rules()))
 def test_a_rule_says_what_holds_why_where_and_who_would_notice(name: str) -> None:
     rule = rules()[name]

@@ -112,10 +112,10 @@ def read_window(lists: list[Any]) -> OpenWindow:
 def window_now(
     open_window: OpenWindow | None, calendar: Calendar, moment: datetime, sums: LossSums
 ) -> OpenWindow:
-    """Return the window to which a charge at this moment counts.
+    """Return the window to which a charge at this moment counts: never an earlier one than is open.
 
-    The first window of a calendar counts all earlier losses. Raises `LedgerError` for an unknown
-    time zone.
+    A later moment opens one more window, and no further one after a leap. The first window of a
+    calendar counts all earlier losses. Raises `LedgerError` for an unknown time zone.
     """
     name = calendar.window_at(moment)
     if open_window is None:

@@ -86,7 +86,10 @@ class ProofCounter:
         self.dialect = dialects(policy.database).database
 
     def count(self, sql: str) -> CountedStatement:
-        """Return the claims about the private rows that a statement reads, with their counts."""
+        """Return the claims about the private rows that a statement reads, with their counts.
+
+        A refused statement has its refusal, and claims that were not counted have their reason.
+        """
         budget = self.policy.budgets[0]
         epsilon, public = Fraction(budget.query_epsilon), self.public
         try:

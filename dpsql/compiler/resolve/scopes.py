@@ -227,7 +227,7 @@ class Outputs:
     unfolded: Callable[[tree.Expression], tree.Expression]
 
     def named(self) -> tuple[tree.SelectItem, ...]:
-        """Return the items, with each error in them over its own item.
+        """Return the items; the alias in each `DP_STDDEV(alias)` becomes that item's expression.
 
         Raises `Refused` for a name of several different items and for the error of an error.
         """

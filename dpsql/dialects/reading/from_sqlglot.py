@@ -132,8 +132,9 @@ def _place(error: ParseError, tokens: tuple[Token, ...], text: str) -> Span:
 
 
 def spans_of(root: exp.Expression, tokens: Tokens) -> dict[int, Span]:
-    """Return every node's span by id: its own, or from its first to its last descendant with
-    one.
+    """Return every node's span by id: its own, or from its first to its last descendant with one.
+
+    A node of `_KEYWORDS` begins at its keyword, as at CASE.
     """
     placed = [(_own_span(node, tokens), node) for node in nodes_of(root)]
     sorted_spans = sorted(

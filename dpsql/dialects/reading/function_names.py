@@ -176,7 +176,7 @@ OTHER_AGGREGATES = _rows(
 
 
 def aggregate(name: str) -> FunctionName | None:
-    """Return the aggregate that a text calls by this name; None if there is none."""
+    """Return the aggregate that a text calls by this lower-case name; None if there is none."""
     arguments = called(name)
     return OTHER_AGGREGATES.get(name) if arguments is None else FunctionName(name, *arguments)
 

@@ -20,11 +20,9 @@ from dpsql.model.errors import Reason
 TOPICS = (
     *("guarantee", "policy", "choosing", "risk", "sql", "answers", "reuse", "methods", "watch"),
     *("synthetic", "models", "local"),
-    "errors",
-    "commands",
+    *("cookbook", "sizes", "faq", "glossary", "troubleshooting", "errors", "commands"),
     *("dbapi", "sqlalchemy", "postgres", "http", "mcp", "deployment", "databases"),
-    "upgrade",
-    *("ledger", "renewals", "report", "publish", "peers"),
+    *("upgrade", "ledger", "renewals", "report", "publish", "stability", "peers"),
 )
 """Pages in the best order of reading."""
 
