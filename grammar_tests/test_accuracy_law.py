@@ -122,7 +122,7 @@ THROUGH_THE_PROXY = [
 OFF = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(memory = 'off') "
 
 
-@pytest.mark.full("ten questions, each asked anew twenty times of a whole proxy")
+@pytest.mark.full("ten questions, each asked anew of a whole proxy")
 @pytest.mark.parametrize("accountant", ACCOUNTANTS)
 def test_ten_cases_hold_through_the_whole_proxy(accountant: str, tmp_path: Path) -> None:
     held: list[bool] = []
@@ -138,12 +138,12 @@ def test_ten_cases_hold_through_the_whole_proxy(accountant: str, tmp_path: Path)
                 continue  # private keys need a δ
             key = 0 if sql.startswith("COUNT") else 1
             true = {row[:key]: row[key:] for row in plain.rows(f"SELECT {sql}")}
-            for _ in range(20):
+            for _ in range(8):
                 answer = proxy.ask(request(OFF + sql, "2"))
                 for row, margins in zip(answer.rows, answer.margins, strict=True):
                     told = zip(
                         row[key:], true.get(tuple(row[:key]), (0,)), margins[key:], strict=True
                     )
                     held += [abs(float(a) - float(b)) <= float(m or 0) + 1e-9 for a, b, m in told]
-    assert len(held) >= 400
+    assert len(held) >= 160
     assert sum(held) / len(held) >= LEAST

@@ -93,7 +93,7 @@ def broken(method: BoundsMethod, *, unlimited: bool = False) -> list[str]:
             twin = replace(plan, rewritten=replace(plan.rewritten, blocks=blocks))
             used = twin if unlimited else plan
             here = integers(used, engine)
-            for unit in (1, 2, 4, 7):
+            for unit in (1, 2, 7):  # two of many rows, and a flood
                 with without_unit(engine.connection, world.deletions(unit)):
                     wrong += [w for w in [violation(used, here, integers(used, engine))] if w]
     return wrong

@@ -123,7 +123,7 @@ def test_polls_are_answered_wherever_their_question_is(accountant: str) -> None:
 @pytest.mark.parametrize(
     "every",
     [
-        pytest.param(6, marks=pytest.mark.full("one case in six instead of 24")),
+        pytest.param(12, marks=pytest.mark.full("one case in twelve instead of 24")),
         pytest.param(1, marks=pytest.mark.campaign),
     ],
 )

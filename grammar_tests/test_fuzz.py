@@ -33,11 +33,11 @@ ENOUGH = 5_000
 """Accepted queries of law 1 in a campaign."""
 PARTS = 10
 """Tests among which they are divided."""
-SLICE = 100
+SLICE = 50
 """Accepted queries of law 1 in the full tier."""
 SOME = 600
 """Queries of law 2 and of totality on adversarial data in a campaign."""
-SWAYS = 100
+SWAYS = 40
 """Queries of law 2 about what is chosen, sampled, tested or has several moments, per run."""
 FEW = 200
 """Queries within which a broken compiler is found."""
@@ -186,7 +186,7 @@ def test_a_null_among_the_values_is_not_passed_over(monkeypatch: pytest.MonkeyPa
 # --- law 2 ---
 
 
-@sliced(FEW // 4, SOME // FEW, FEW)
+@sliced(FEW // 8, SOME // FEW, FEW)
 def test_a_unit_of_random_queries_moves_no_more_than_claimed(part: int, count: int) -> None:
     said = tally(count, lambda sql, _: law_two(sql), start=part)
     assert said[True] >= 0.6 * count
@@ -230,7 +230,7 @@ def test_a_wrong_range_is_found() -> None:
 # --- totality ---
 
 
-@sliced(FEW // 2, SOME // FEW, FEW)
+@sliced(FEW // 4, SOME // FEW, FEW)
 def test_random_queries_raise_nothing_on_adversarial_data(part: int, count: int) -> None:
     said = tally(count, totality, start=part)
     assert said[True] >= 0.6 * count

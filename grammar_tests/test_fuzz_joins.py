@@ -21,8 +21,8 @@ from grammar_tests.link_worlds import LinkedTable, LinkedWorld, Row
 from grammar_tests.test_fuzz import examples
 from grammar_tests.test_join_conditions import implies
 
-RANDOM = 40
-"""Random queries per run."""
+RANDOM, MANY = 8, 160
+"""Random queries per run, and in a campaign."""
 FEW = 60
 """Random queries within which a wrong proof is found."""
 CHAIN = " ".join(f"JOIN phones AS t{n} ON t{n}.d = t0.d" for n in range(1, 4))
@@ -64,9 +64,15 @@ def test_rows_without_a_unit_that_multiply_are_found(number: int, sql: str) -> N
         assert wrong(number, sql)
 
 
-@pytest.mark.full("draws random questions or values")
-def test_the_laws_of_random_joins_hold() -> None:
-    assert random_joins(RANDOM) >= 0.6 * RANDOM
+@pytest.mark.parametrize(
+    "count",
+    [
+        pytest.param(RANDOM, marks=pytest.mark.full("draws random questions or values")),
+        pytest.param(MANY, marks=pytest.mark.campaign),
+    ],
+)
+def test_the_laws_of_random_joins_hold(count: int) -> None:
+    assert random_joins(count) >= 0.6 * count
 
 
 def random_joins(count: int, *, shrink: bool = True) -> int:
