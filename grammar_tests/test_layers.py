@@ -112,6 +112,7 @@ def test_a_compiler_step_never_imports_another() -> None:
             assert not imports(path) & others
 
 
+@cache
 def package(module: str) -> str | None:
     """The package of a module or of a name in one, None where it is none of ours."""
     names = module.split(".")
