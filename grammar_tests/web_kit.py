@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from dpsql.systems.web.web_server import WebServer, make_web_server
+from grammar_tests.waiting import HANGS_SECONDS
 from grammar_tests.wire_kit import PASSWORD, Door, door
 
 COUNT = "SELECT COUNT(*) AS n FROM orders"
@@ -99,11 +100,11 @@ def web_door(
 def beside(folder: Path, opened: Door, names: tuple[str, ...] = ()) -> Iterator[WebDoor]:
     """HTTP beside an open Postgres port."""
     web = make_web_server("127.0.0.1", 0, names, str(folder / "replies"))
-    asyncio.run_coroutine_threadsafe(web.start(opened.server), opened.loop).result(30)
+    asyncio.run_coroutine_threadsafe(web.start(opened.server), opened.loop).result(HANGS_SECONDS)
     try:
         yield WebDoor(opened, web)
     finally:
-        asyncio.run_coroutine_threadsafe(web.stop(), opened.loop).result(60)
+        asyncio.run_coroutine_threadsafe(web.stop(), opened.loop).result(HANGS_SECONDS)
 
 
 def events_of(body: bytes) -> list[tuple[str, Any]]:
