@@ -119,11 +119,15 @@ def number_text(value: Any, margin: float | None, scale: int | None) -> tuple[st
 def ends_text(value: Any, half: tuple[float, float], scale: int | None) -> tuple[str, str]:
     """The ends of an interval as text, rounded to what its shorter half makes meaningful.
 
+    The number may lie outside, or next to an end: then the width decides.
+
     >>> ends_text(1234567, (89.4, 4321.0), 0)
     ('1,234,478', '1,238,888')
+    >>> ends_text(-17.2, (-17.2, 57.0), None)
+    ('0.0', '39.8')
     """
     low, high = ends(value, max(half), half) or (None, None)
-    shorter = min(half)
+    shorter = max(min(half), sum(half) / 20)
     return number_text(low, shorter, scale)[0], number_text(high, shorter, scale)[0]
 
 

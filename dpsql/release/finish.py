@@ -23,6 +23,7 @@ from dpsql.model.table_names import STAGE
 from dpsql.model.tree import INTERVAL
 from dpsql.model.vocabulary import Answer, Column, Noisy, Receipt
 from dpsql.release.biases import biases
+from dpsql.release.certain_ends import certain_ends, within_ranges
 from dpsql.release.consistent_tables import consistent_tables, each_consistent
 from dpsql.release.release import in_units
 
@@ -72,11 +73,15 @@ def _split(
     values = presented(rewritten, tuple(row[:width] for row in rows))
     errors = tuple(_in_units(row[width : 2 * width], units) for row in rows)
     margins = tuple(tuple(None if e is None else e * factor for e in row) for row in errors)
-    if not rewritten.halved:
-        return values, errors, margins, ()
-    halves = tuple(_halves(rewritten, row[2 * width :], units) for row in rows)
-    pairs = zip(margins, halves, strict=True)
-    margins = tuple(tuple(map(_larger, *each)) for each in pairs)
+    halves: tuple[Halves, ...] = ()
+    if rewritten.halved:
+        halves = tuple(_halves(rewritten, row[2 * width :], units) for row in rows)
+        pairs = zip(margins, halves, strict=True)
+        margins = tuple(tuple(map(_larger, *each)) for each in pairs)
+    ranges = certain_ends(rewritten)
+    if not ranges:
+        return values, errors, margins, halves
+    values, margins, halves = within_ranges(values, margins, halves, ranges)
     return values, errors, margins, halves
 
 

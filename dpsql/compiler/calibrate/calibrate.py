@@ -103,7 +103,7 @@ def calibrate(
     plan = _priced(blocks, queries, accountant, options.epsilon, shares)
     if polls or options.norms:
         plan = replace(plan, loss=_whole(plan.loss, allowance, sum(shares, Fraction(0))))
-    return replace(plan, polls=polls)
+    return replace(plan, polls=polls, certain=bounded.certain)
 
 
 def _whole(loss: Loss, allowance: Allowance, shares: Fraction) -> Loss:

@@ -230,7 +230,8 @@ class FactSource:
     """The sources of facts: declarations, public data, and the engine's functions. A domain lists
     at most `limit` values. At most `most_rows` rows of a unit without a limit are aggregated. With
     `doubts`, columns may be NULL unless the engine forbids it. With `finite`, no stored moment is
-    infinite. With `clips`, times without bounds are in their table's `times`: never for keys.
+    infinite. With `clips`, times without bounds are in their table's `times`: never for keys. With
+    `limitless`, the owner's limits on rows, which clip, say nothing of values.
     """
 
     policy: Policy
@@ -241,6 +242,7 @@ class FactSource:
     doubts: bool = False
     finite: bool = False
     clips: bool = False
+    limitless: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -366,6 +368,7 @@ class Columns:
                 if call.args and not isinstance(call.args[0], tree.Star):
                     argument = below.facts(call.args[0])
                 most = self.origin.most_rows if rows is None else rows
+                most = None if self.origin.limitless else most
                 return facts_of_rows(call.function, call.type, argument, most, limit)
             case _OneOf(left, right, kind):
                 return functions.either(self.column(left), self.column(right), kind)

@@ -15,6 +15,7 @@ from dataclasses import replace
 from itertools import product
 from math import prod
 
+from dpsql.compiler.infer.certain_numbers import certain_numbers
 from dpsql.compiler.infer.column_facts import Columns, Evaluate, FactSource, PublicData, Row
 from dpsql.compiler.infer.keys_together import together
 from dpsql.compiler.infer.possible_keys import listed, possible
@@ -38,7 +39,10 @@ _PLAIN = frozenset({Kind.BOOLEAN, Kind.INTEGER, Kind.VARCHAR, Kind.DATE})
 def infer(tracked: Tracked, policy: Policy, public: PublicData, evaluate: Evaluate) -> Bounded:
     """Infer the facts of every key and argument of every block."""
     blocks = tuple(_block(block, policy, public, evaluate).bounded() for block in tracked.blocks)
-    return Bounded(tracked.outer, blocks, tracked.stages)
+    origin = FactSource(policy, public, evaluate, policy.limits.max_public_groups)
+    return Bounded(
+        tracked.outer, blocks, tracked.stages, certain_numbers(tracked.outer, blocks, origin)
+    )
 
 
 def domain_of(

@@ -78,6 +78,7 @@ LEFT_OUT: Mapping[type, Mapping[str, str]] = {
         "loss": _PRICE,
         "epsilon": _PRICE,
         "polls": "what is asked before",
+        "certain": _FOLLOWS,
     },
     BlockPlan: {
         "rows_per_group": _FOLLOWS,

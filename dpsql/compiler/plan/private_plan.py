@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import TypeVar, assert_never
 
 from dpsql.compiler.plan.biased_columns import BiasedColumn
+from dpsql.compiler.plan.certain_ranges import CertainNumbers
 from dpsql.compiler.plan.enforcement import Enforcement
 from dpsql.compiler.plan.lattices import Choice, Histogram, Lattice, RangeStrategy, TreeRelease
 from dpsql.compiler.plan.measurement_kinds import MeanVote, Measurement, RatioVote, UnitVote
@@ -29,7 +30,7 @@ from dpsql.mechanisms.correlated_gaussian import CorrelatedNoise
 from dpsql.mechanisms.stability import Stability
 from dpsql.model.algebra import Field, Item, Measure, Relation, Released
 from dpsql.model.dataclass import dataclass, field, replace
-from dpsql.model.intervals import Facts
+from dpsql.model.intervals import Facts, Interval
 from dpsql.model.notices import AnsweredAs, ByDeclaration, Contributed, Withheld
 from dpsql.model.origins import DerivedColumns
 from dpsql.model.tree import Expression, Ref, Span, SqlType, Value
@@ -213,6 +214,7 @@ class Bounded:
     outer: Relation
     blocks: tuple[BoundedBlock, ...]
     stages: tuple[Relation, ...] = ()
+    certain: CertainNumbers = CertainNumbers()
 
 
 class Unpaid(ValueError):
@@ -516,6 +518,7 @@ class PrivatePlan:
     shares: tuple[Fraction, ...]
     levels: tuple[Marginals, ...] = ()
     polls: tuple[Poll, ...] = ()
+    certain: CertainNumbers = CertainNumbers()
 
     def __post_init__(self) -> None:
         """Check that queries read exactly the columns that a block releases."""
@@ -582,7 +585,7 @@ class Rewritten:
     `outer_sql` returns the output columns, one error column per output column, and the two halves
     of the intervals of the `halved` ones; `shown_sql` is the same without errors. `expected` is the
     standard error of each output, None if exact, NaN where it depends on released values. Blocks
-    read these `stored` tables.
+    read these `stored` tables. True values of outputs lie in their `certain` ranges.
     """
 
     blocks: tuple[BlockSql, ...]
@@ -594,3 +597,4 @@ class Rewritten:
     expected: tuple[float | None, ...] = ()
     stored: tuple[str, ...] = ()
     halved: tuple[int, ...] = ()
+    certain: tuple[Interval, ...] = ()

@@ -17,6 +17,7 @@ from dpsql.compiler.errors.propagate import propagate
 from dpsql.compiler.errors.selection_errors import Selection
 from dpsql.compiler.errors.small_groups import with_noise_known, written_out
 from dpsql.compiler.errors.stated_errors import states
+from dpsql.compiler.plan.certain_ranges import CertainRanges
 from dpsql.compiler.plan.private_plan import (
     BlockPlan,
     PrivatePlan,
@@ -58,7 +59,7 @@ def rewrite(
     noise = _noises(plan)
     deviations = [block.deviations for block in noise]  # a stage precedes the agreement of levels
     with_noise = with_noise_known(plan.outer, [block.shown_deviations for block in noise])
-    selection = _selection(plan)
+    selection, ranges = _selection(plan), CertainRanges(plan.outer, plan.certain)
 
     def traced(relation: algebra.Relation, selection: Selection = selection) -> Propagated:
         return propagate(relation, noise, keys, identities, selection)
@@ -67,12 +68,11 @@ def rewrite(
     if any(isinstance(part, algebra.Limit) for part in relations(outer.relation)):
         foreseen = traced(with_noise, replace(selection, selected=False))
     tables, far = _Tables(dialects), max(map(_far, noise), default=0.0)
-    sql = tables.query(outer.relation, outer.columns, identities)
     plain = outer.relation if states(with_noise) else with_noise
     return Rewritten(
         blocks=tuple(map(dialects.database.block, blocks or plan.blocks)),
+        outer_sql=tables.query(outer.relation, outer.columns, identities),
         tables=tuple(tables.listed),
-        outer_sql=sql,
         shown_sql=_Tables(dialects).query(plain, outer.outputs, identities),
         output=plan.outer.fields,
         stages=tuple(
@@ -81,6 +81,7 @@ def rewrite(
         ),
         expected=steady(foreseen.relation, foreseen.errors, far),
         halved=tuple(outer.halves),
+        certain=tuple(ranges.range_of(f.ref) for f in plan.outer.fields),
     )
 
 

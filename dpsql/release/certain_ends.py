@@ -1,0 +1,98 @@
+"""Intervals within the ranges in which true values certainly lie.
+
+An interval keeps what it has in common with the range, so no true value leaves it and none grows.
+An unknown one becomes the range, if that has two ends.
+
+A number between two certain ends is moved to the nearer end. Other numbers stay where noise left
+them, also below zero: sums of moved numbers would be too large. `nonnegative` moves them.
+
+It is post-processing with public ends: PRIVACY.md R108.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from fractions import Fraction
+from math import ceil, floor, inf, isinf, isnan
+from typing import Any
+
+from dpsql.compiler.plan.private_plan import Rewritten
+from dpsql.model.interval_ends import Half, Halves
+
+Ends = tuple[float, float]
+"""The certain ends of a number; infinite where there is none."""
+Rows = Sequence[tuple[Any, ...]]
+Margins = Sequence[tuple[float | None, ...]]
+
+
+def certain_ends(rewritten: Rewritten) -> Mapping[int, Ends]:
+    """Return the certain ends of outputs that have any, by their places."""
+    ends = {}
+    for place, (column, interval) in enumerate(
+        zip(rewritten.output, rewritten.certain, strict=False)
+    ):
+        low = -inf if not isinstance(interval.lo, Fraction) else float(interval.lo)
+        high = inf if not isinstance(interval.hi, Fraction) else float(interval.hi)
+        if column.type.is_numeric and (low, high) != (-inf, inf):
+            ends[place] = low, high
+    return ends
+
+
+def within_ranges(
+    rows: Rows, margins: Margins, halves: Sequence[Halves | None], ranges: Mapping[int, Ends]
+) -> tuple[Rows, tuple[tuple[float | None, ...], ...], tuple[Halves, ...]]:
+    """Return numbers, half-widths and halves, with intervals within the `ranges` of their places.
+
+    >>> within_ranges([(2, 5)], [(4.0, 1.0)], (), {0: (0.0, 9.0)})
+    (((2, 5),), ((4.0, 1.0),), (((2.0, 4.0), None),))
+    >>> within_ranges([(-54,)], [(60.0,)], (), {0: (0.0, 6.0)})
+    (((0,),), ((6.0,),), (((0.0, 6.0),),))
+    """
+    new_rows, new_margins, new_halves = [], [], []
+    nothing: Halves = (None,) * len(rows[0]) if rows else ()
+    for row, width, half in zip(rows, margins, halves or [None] * len(rows), strict=True):
+        cells = list(zip(row, width, half or nothing, strict=True))
+        for place, ends in ranges.items():
+            cells[place] = _within(*cells[place], ends)
+        values, widths, own = zip(*cells, strict=True)
+        new_rows.append(values)
+        new_margins.append(widths)
+        new_halves.append(own)
+    changed = any(any(own) for own in new_halves)
+    return tuple(new_rows), tuple(new_margins), tuple(new_halves) if changed else ()
+
+
+def _within(
+    value: Any, margin: float | None, half: Half, ends: Ends
+) -> tuple[Any, float | None, Half]:
+    """Return a number with its half-width and halves, within its certain ends."""
+    if margin is None or isinstance(value, bool) or not isinstance(value, int | float | Decimal):
+        return value, margin, half
+    low, high = ends
+    below, above = half or (margin, margin)
+    number = float(value)
+    if number - below >= low and number + above <= high:
+        return value, margin, half
+    bottom = low if isnan(below) else number - below
+    top = high if isnan(above) else number + above
+    if isinf(bottom) or isinf(top):
+        return value, margin, half
+    if top < low or bottom > high:  # noise went far beyond: no common part, and no width of zero
+        length = min(top - bottom, high - low) / 2
+        bottom, top = (low, low + length) if top < low else (high - length, high)
+    if not isinf(high - low):
+        value = _moved(value, ends)
+        number = float(value)
+    halves = number - max(bottom, low), min(top, high) - number
+    return value, max(halves), halves
+
+
+def _moved(value: float | Decimal, ends: Ends) -> float | Decimal:
+    """Return a number of the same type, between two ends."""
+    low, high = ends
+    if isinstance(value, Decimal):
+        return min(max(value, Decimal(low)), Decimal(high)).quantize(value)
+    if isinstance(value, int):
+        return min(max(value, ceil(low)), floor(high))
+    return min(max(value, low), high)

@@ -1,0 +1,177 @@
+"""Intervals within certain ranges: no true value leaves one, and none grows (R108)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from fractions import Fraction
+from math import inf, isnan, nan
+from random import Random
+from typing import Any
+
+import pytest
+
+from dpsql.model.interval_ends import intervals
+from dpsql.model.intervals import Interval
+from dpsql.release.certain_ends import certain_ends, within_ranges
+from grammar_tests import accuracy_kit, casefile
+from grammar_tests.casefile import Case
+from grammar_tests.laws import compiled, noiseless
+from grammar_tests.test_finish import crowd
+
+NEAR = 1e-6
+ALL = [
+    case
+    for case in casefile.all_cases()
+    if case.accepted and case.holds_here and case.catalog == "shop" and not case.rows
+]
+LIMITED = "SELECT WITH DIFFERENTIAL_PRIVACY"
+SOME = Random(8).sample(ALL, 25)  # noqa: S311 - a test's
+RANGES = {
+    "COUNT(*)": (0, None),
+    "COUNT(DISTINCT segment)": (0, 2),
+    "COUNT(DISTINCT age)": (0, 121),
+    "SUM(age)": (0, None),
+    "-SUM(age)": (None, 0),
+    "SUM(age - 200)": (None, 0),
+    "SUM(age - 60)": (None, None),
+    "AVG(age)": (0, 120),
+    "1 - AVG(CASE WHEN vip THEN 1 ELSE 0 END)": (0, 1),
+    "STDDEV_POP(age)": (0, 60),
+    "VAR_SAMP(age)": (0, 7200),
+    "CORR(age, income)": (-1, 1),
+    "COUNT(*) FILTER (WHERE vip) / COUNT(*)": (0, 1),
+    "100.0 * COUNT(*) FILTER (WHERE vip) / NULLIF(COUNT(*), 0)": (0, 100),
+    "SUM(CASE WHEN vip THEN 1 ELSE 0 END)::DOUBLE / COUNT(*)": (0, 1),
+    "COUNT(*) / SUM(COUNT(*)) OVER ()": (0, 1),
+    "COUNT(*) / COUNT(*) FILTER (WHERE vip)": (0, None),
+    "COUNT(*) / ROUND(COUNT(*), -2)": (0, None),
+    "COUNT(*) FILTER (WHERE vip) / COUNT(*) FILTER (WHERE age > 9)": (0, None),
+    "COUNT(*) / SUM(COUNT(*)) OVER (ORDER BY segment)": (0, None),
+    "SUM(income - 1e9) / COUNT(*)": (None, None),
+    "LAG(COUNT(*), 1, -5) OVER (ORDER BY segment)": (None, None),
+}
+"""Formulas over customers by segment, with both ends of what is certain."""
+
+
+@pytest.mark.parametrize("formula", RANGES)
+def test_ranges_follow_the_policy(formula: str) -> None:
+    policy, engine = crowd()
+    sql = f"SELECT segment, {formula} AS n FROM customers GROUP BY segment"
+    (_, found) = compiled(sql, policy, engine).rewritten.certain
+    low, high = RANGES[formula]
+    assert (found.lo, found.hi) == (low, high)
+
+
+def test_limits_and_an_analysts_bounds_make_nothing_certain() -> None:
+    """Both clip what the data have, so the truth may lie beyond them."""
+    policy, engine = crowd()
+    for sql in (
+        "SELECT AVG(n) FROM (SELECT customer_id, COUNT(*) AS n FROM orders GROUP BY 1) AS t",
+        f"{LIMITED} AVG(amount, contribution_bounds_per_row => (0, 5)) FROM orders",
+    ):
+        (found,) = compiled(sql, policy, engine).rewritten.certain
+        assert found.hi is None or found.contains(Fraction(6))
+
+
+def test_a_condition_on_a_noisy_number_makes_nothing_certain() -> None:
+    policy, engine = crowd()
+    sql = "SELECT segment, COUNT(*) AS n FROM customers GROUP BY 1 HAVING COUNT(*) > 100"
+    assert compiled(sql, policy, engine).rewritten.certain[1] == Interval(Fraction(0))
+
+
+@dataclass
+class Compared:
+    """Numbers of which the interval lost the truth, grew, or shrank, when ranges came in."""
+
+    lost: int = 0
+    grew: int = 0
+    shrank: int = 0
+
+
+def compare(cases: Sequence[Case], draws: int, narrower: Fraction = Fraction(1)) -> Compared:
+    """Compare intervals with and without ranges, of the same noise; `narrower` is a wrong twin."""
+    _, engine = accuracy_kit.crowd()
+    compared = Compared()
+    for case in cases:
+        prepared = accuracy_kit.question(case, "zcdp")
+        if prepared is None:
+            continue
+        plain = replace(prepared, rewritten=replace(prepared.rewritten, certain=()))
+        keys = [n for n, error in enumerate(plain.rewritten.expected) if error is None]
+        true = by_key(noiseless(plain, engine)[0], keys) or {}
+        ends = certain_ends(prepared.rewritten).items()
+        ranges = {n: (low, high * float(narrower)) for n, (low, high) in ends}
+        for before in accuracy_kit.draws(plain, engine, draws) if ranges else ():
+            rows, margins, halves = within_ranges(
+                before.rows, before.margins, before.halves, ranges
+            )
+            after = replace(before, rows=rows, margins=margins, halves=halves)
+            for row, *both in zip(before.rows, before.intervals, after.intervals, strict=True):
+                truth = true.get(tuple(str(row[n]) for n in keys), (None,) * len(row))
+                for n in ranges:
+                    count(compared, truth[n], *(intervals[n] for intervals in both))
+    return compared
+
+
+def by_key(rows: Sequence[Any], keys: Sequence[int]) -> dict[Any, Any] | None:
+    """The rows by what has no noise; None where several have the same."""
+    found = {tuple(str(row[n]) for n in keys): row for row in rows}
+    return found if len(found) == len(rows) else None
+
+
+def count(compared: Compared, true: Any, before: Any, after: Any) -> None:
+    """Count what became of one interval."""
+    if true is None or None in (before, after) or isnan(after[0]):
+        return
+    true = float(true)
+    held = isnan(before[0]) or before[0] - NEAR <= true <= before[1] + NEAR
+    compared.lost += held and not after[0] - NEAR <= true <= after[1] + NEAR
+    compared.grew += after[1] - after[0] > before[1] - before[0] + NEAR
+    compared.shrank += not after[1] - after[0] >= before[1] - before[0] - NEAR
+
+
+@pytest.mark.full("draws noise for many cases")
+@pytest.mark.parametrize("part", range(4))
+def test_no_interval_of_any_case_loses_the_truth_or_grows(part: int) -> None:
+    compared = compare(ALL[part::4], 2)
+    assert (compared.lost, compared.grew) == (0, 0)
+    assert compared.shrank > 100
+
+
+def test_no_interval_loses_the_truth_or_grows() -> None:
+    compared = compare(SOME, 2)
+    assert (compared.lost, compared.grew) == (0, 0)
+    assert compared.shrank > 0
+
+
+def test_wrong_twin_a_range_that_is_too_narrow_loses_the_truth() -> None:
+    case = next(case for case in ALL if case.sql.startswith("SELECT AVG(age)"))
+    assert compare([case], 1).lost == 0
+    assert compare([case], 1, Fraction(1, 8)).lost > 0
+
+
+def test_numbers_between_two_ends_are_moved_and_others_stay() -> None:
+    rows, margins = [(-54, -54, 1.5, Decimal("-0.25"))], [(9.0, 9.0, 1.0, 1.0)]
+    ranges = {0: (0.0, 6.0), 1: (0.0, inf), 2: (0.0, 1.0), 3: (0.0, 1.0)}
+    moved, _, halves = within_ranges(rows, margins, (), ranges)
+    assert moved == ((0, -54, 1.0, Decimal("0.00")),)
+    assert intervals(moved[0], margins[0], halves[0])[1] == (0.0, 9.0)
+
+
+def test_an_interval_beyond_its_range_keeps_a_width() -> None:
+    """An interval of width 0 would say that there is no doubt."""
+    for value in (-100, 100):
+        rows, _, halves = within_ranges([(value,)], [(9.0,)], (), {0: (0.0, 6.0)})
+        assert rows == ((min(max(value, 0), 6),),)
+        assert halves[0][0] is not None
+        assert sum(halves[0][0]) > 0
+
+
+def test_an_unknown_interval_is_the_range() -> None:
+    _, margins, halves = within_ranges([(2.0,)], [(nan,)], (), {0: (0.0, 6.0)})
+    assert (margins, halves) == (((4.0,),), (((2.0, 4.0),),))
+    _, margins, halves = within_ranges([(2.0,)], [(nan,)], (), {0: (0.0, inf)})
+    assert str(margins) == "((nan,),)"
+    assert halves == ()
