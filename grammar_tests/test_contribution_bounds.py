@@ -48,7 +48,9 @@ SIGNED = (
 )
 TOTAL = "SELECT COUNT(*) AS n FROM logins"
 AVERAGE = "SELECT AVG(EXTRACT(day FROM day)) AS a FROM logins"
-VALUES = "SELECT EXTRACT(month FROM day) AS m, COUNT(DISTINCT login_id) AS n FROM logins GROUP BY m"
+VALUES = (
+    "SELECT EXTRACT(month FROM day) AS m, COUNT(DISTINCT login_id + 0) AS n FROM logins GROUP BY m"
+)
 SUMS = (
     "SELECT m, SUM(n) AS s FROM (SELECT customer_id, EXTRACT(month FROM day) AS m, COUNT(*) AS n"
     " FROM logins GROUP BY customer_id, m) AS t GROUP BY m"

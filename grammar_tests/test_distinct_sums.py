@@ -12,10 +12,21 @@ import pytest
 from dpsql.compiler.plan.measurement_kinds import DistinctSum
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.compiler.plan.private_plan import Release
-from dpsql.model.vocabulary import Neighbours
+from dpsql.compiler.track import blocks
+from dpsql.model.algebra import Measure
+from dpsql.model.vocabulary import Fact, Neighbours
 from grammar_tests import world
 from grammar_tests.bound import over
-from grammar_tests.laws import Counted, PlainEngine, compiled, integers, violation, without_unit
+from grammar_tests.laws import (
+    Counted,
+    PlainEngine,
+    compiled,
+    integers,
+    noiseless,
+    same_rows,
+    violation,
+    without_unit,
+)
 from grammar_tests.test_replaced import broken
 
 QUESTIONS = (
@@ -103,3 +114,36 @@ def test_people_who_share_values_move_sums_no_more_than_claimed(kind: Neighbours
 
 def test_one_value_less_of_each_person_is_caught() -> None:
     assert list(violations(Neighbours.ADD_REMOVE, less=1))
+
+
+KEYS = "SELECT COUNT(*) AS rows, COUNT(DISTINCT order_id) AS orders FROM orders"
+REPEATED = (
+    "SELECT COUNT(DISTINCT o.order_id) AS n FROM orders o JOIN items i ON i.order_id = o.order_id"
+)
+
+
+def kinds(sql: str, *, constraints: bool) -> list[str]:
+    plan = compiled(sql, *over(world.well_behaved(), constraints=constraints)).plan
+    assert plan is not None
+    return [type(release.query).__name__ for release in plan.blocks[0].releases]
+
+
+def test_own_keys_are_counted_as_rows() -> None:
+    """One count answers both; without the facts, or in a join that repeats rows, it does not."""
+    assert kinds(KEYS, constraints=True) == ["RowCount"]
+    assert kinds(KEYS, constraints=False) == ["RowCount", "DistinctCount"]
+    assert kinds(REPEATED, constraints=True) == ["DistinctCount"]
+
+
+def test_keys_that_a_join_repeats_would_be_counted_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The wrong twin of R32 forgets that a join repeats rows: the answer is another."""
+
+    def always(measure: Measure, *_: object) -> tuple[Measure, frozenset[Fact]]:
+        return replace(measure, call=replace(measure.call, distinct=False)), frozenset()
+
+    policy, engine = over(world.well_behaved(), constraints=True)
+    right, errors = noiseless(compiled(REPEATED, policy, engine), engine)
+    assert same_rows(right, errors, engine.rows(REPEATED))
+    monkeypatch.setattr(blocks, "_of_rows", always)
+    wrong, errors = noiseless(compiled(REPEATED, policy, engine), engine)
+    assert not same_rows(wrong, errors, engine.rows(REPEATED))

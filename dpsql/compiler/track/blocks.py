@@ -60,7 +60,7 @@ from dpsql.model.algebra import (
 from dpsql.model.dataclass import dataclass, field, replace
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import AggregateCall, Call, Cast, Expression, JoinKind, Literal, Ref
-from dpsql.model.vocabulary import Neighbours, Policy, Sensitivity
+from dpsql.model.vocabulary import Fact, Neighbours, Policy, Sensitivity
 from dpsql.model.walk import conjuncts, map_children, refs, relations, substitute
 
 _Copied = TypeVar("_Copied", Copied, Before)
@@ -150,6 +150,7 @@ class Blocks:
             public_groups=rows.declared.public_groups or policy.limits.max_public_groups,
             silent=_silent(rows.relation, policy),
         )
+        counted = [_of_rows(m, rows, unit_ids) for m in relation.measures]
         return PrivateBlock(
             rows=rows.relation,
             unit=_whoever(rows) if rows.several else rows.unit(policy),
@@ -157,9 +158,9 @@ class Blocks:
             max_rows=rows.max_rows,
             determined=determined,
             keys=relation.keys,
-            measures=tuple(prepared(_of_units(m, rows, unit_ids)) for m in relation.measures),
+            measures=tuple(prepared(_of_units(m, rows, unit_ids)) for m, _ in counted),
             declared=limits,
-            facts=tuple(sorted(rows.facts)),
+            facts=tuple(sorted(rows.facts.union(*(facts for _, facts in counted)))),
             span=relation.span,
             groups=source.padding.source if source.padding is not None and relation.keys else None,
             several=bool(rows.several),
@@ -185,6 +186,22 @@ def _of_units(measure: Measure, rows: Private, unit_ids: frozenset[int]) -> Meas
     condition = there if call.filter is None else call.filter & there
     units = replace(call, args=(Ref(min(keys), key.type, key.span),), filter=condition)
     return replace(measure, call=units)
+
+
+def _of_rows(
+    measure: Measure, rows: Private, unit_ids: frozenset[int]
+) -> tuple[Measure, frozenset[Fact]]:
+    """Rewrite COUNT(DISTINCT k) as COUNT(k) where facts say that no two rows have the same k.
+
+    Proof (PRIVACY.md R32). Only the answer depends on these facts.
+    """
+    match measure.call:
+        case AggregateCall(function="count", distinct=True, args=(Ref(id=column),)) as call if (
+            column in rows.unique and column not in unit_ids
+        ):
+            return replace(measure, call=replace(call, distinct=False)), rows.unique[column].facts
+        case _:
+            return measure, frozenset()
 
 
 def _written(block: PrivateBlock) -> _Written:

@@ -350,7 +350,7 @@ SELECT "t"."status" AS "status", COUNT(DISTINCT "t"."note") AS "ctd:note:ok", SU
 SELECT COUNT(DISTINCT order_id) * 1.0 / NULLIF(COUNT(DISTINCT customer_id), 0) AS per_person FROM orders;
 -- accept
 -- keys: 1 public, l0 proved
--- release: distinct l0=1 linf=10
+-- release: rows l0=1 linf=10
 -- release: units l0=1 linf=1
 
 -- case: distinct values in a condition on groups
@@ -369,7 +369,7 @@ SELECT COUNT(DISTINCT n) AS sizes FROM (SELECT status, COUNT(*) AS n FROM orders
 SELECT COUNT(DISTINCT login_id) FROM logins;
 -- accept
 -- keys: 1 public, l0 proved
--- release: distinct l0=1 linf=1048576
+-- release: rows l0=1 linf=1048576
 
 -- case: distinct values that are listed need no limit of rows
 SELECT COUNT(DISTINCT day) AS days FROM logins;
@@ -536,7 +536,7 @@ SELECT COUNT(DISTINCT day) AS days FROM (SELECT day, ROW_NUMBER() OVER (PARTITIO
 SELECT COUNT(DISTINCT login_id) AS logins FROM (SELECT login_id, ROW_NUMBER() OVER (PARTITION BY customer_id ORDER BY day) AS rn FROM logins) AS t WHERE rn <= 3;
 -- accept
 -- keys: 1 public, l0 proved
--- release: distinct l0=1 linf=3
+-- release: rows l0=1 linf=3
 
 -- case: distinct values of two tables
 SELECT COUNT(DISTINCT d) AS numbers FROM (SELECT customer_id, duration AS d FROM events UNION ALL SELECT customer_id, quantity AS d FROM orders) AS t;
@@ -599,3 +599,28 @@ SELECT COUNT(DISTINCT status, note) AS n FROM orders;
 -- case: the sum of distinct pairs
 SELECT SUM(DISTINCT (quantity, amount)) AS n FROM orders;
 -- refuse: unsupported-syntax at 1:22
+
+-- case: keys of the counted rows themselves
+SELECT COUNT(DISTINCT order_id) AS orders FROM orders;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
+
+-- case: keys of the counted rows beside the rows, by group and with a filter
+SELECT status, COUNT(*) AS n, COUNT(DISTINCT order_id) FILTER (WHERE amount > 20) AS m FROM orders GROUP BY status;
+-- accept
+-- keys: 3 public, l0 proved
+-- release: rows l0=3 linf=10
+-- release: rows l0=3 linf=10
+
+-- case: keys of rows that a join repeats
+SELECT COUNT(DISTINCT o.order_id) AS orders FROM orders AS o JOIN items AS i ON i.order_id = o.order_id;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: distinct l0=1 linf=20
+
+-- case: keys of rows that a join to a parent does not repeat
+SELECT c.segment, COUNT(DISTINCT o.order_id) AS n FROM orders AS o JOIN customers AS c ON c.customer_id = o.customer_id GROUP BY c.segment;
+-- accept
+-- keys: 2 public, l0 proved
+-- release: rows l0=1 linf=10

@@ -99,7 +99,7 @@ SELECT COVAR_POP(EXTRACT(day FROM day), EXTRACT(month FROM day)) AS c FROM login
 -- release: sum l0=1 linf=94371840
 
 -- case: different values by month
-SELECT EXTRACT(month FROM day) AS m, COUNT(DISTINCT login_id) AS n FROM logins GROUP BY m;
+SELECT EXTRACT(month FROM day) AS m, COUNT(DISTINCT login_id + 0) AS n FROM logins GROUP BY m;
 -- accept
 -- keys: 12 public, l0 proved
 -- release: distinct l0=12 linf=1048576

@@ -120,7 +120,7 @@ SELECT COUNT(DISTINCT who) FROM (SELECT customer_id + 0 AS who FROM orders) AS t
 SELECT COUNT(DISTINCT customer_id) FROM (SELECT order_id AS customer_id FROM orders) AS t;
 -- accept
 -- keys: 1 public, l0 proved
--- release: distinct l0=1 linf=10
+-- release: rows l0=1 linf=10
 
 -- case: an order without a limit does not matter
 SELECT COUNT(*) FROM (SELECT amount FROM orders ORDER BY amount) AS t;
