@@ -539,7 +539,7 @@ def test_a_retry_is_charged_once_even_for_new_data(fresh: WebDoor) -> None:
 
 
 def retried_without_a_right(folder: Path, rights: str = "customers]") -> WebReply:
-    """The reply to a retry by an analyst whose role has only these rights since."""
+    """The reply to a repetition by an analyst whose role has only these rights since."""
     policy = shop(folder / "shop")
     with opened(folder, policy) as wire, beside(folder, wire) as web:
         assert keyed(web).status == keyed(web).status == 200

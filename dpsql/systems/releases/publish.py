@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +19,7 @@ from dpsql.interfaces.records import require_parquet
 from dpsql.interfaces.tables import table
 from dpsql.interfaces.wordings import ExitCode
 from dpsql.model.errors import DpsqlError
+from dpsql.model.public_times import now
 from dpsql.model.vocabulary import Loss, Request
 
 if TYPE_CHECKING:
@@ -213,7 +213,7 @@ def _files(
     from dpsql.systems.releases.release_files import dictionary_file, table_files  # noqa: PLC0415
     from dpsql.systems.releases.release_texts import text_files  # noqa: PLC0415
 
-    today = datetime.now(UTC).date()
+    today = now().date()
     files = text_files(release, about, proxy.policy, plans, step, today)
     for each in release.tables:
         files |= table_files(each, step)

@@ -92,7 +92,7 @@ _TABLE = """## {name}
 _POINTS = (
     ("Privacy parameter ε", "{epsilon} at δ = {delta}, for all tables together.", "dpsql budget"),
     ("Unit of privacy", "{unit}; {neighbours}.", "dpsql tables"),
-    ("Variant", "Accountant {accountant}; the loss is {loss}.", "dpsql history --analyst NAME"),
+    ("Variant", "Accountant {accountant}; the loss is {loss}.", "dpsql history"),
     (
         "Composition",
         "One charge before any measurement, in a chained ledger.",
