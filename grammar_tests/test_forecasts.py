@@ -171,3 +171,12 @@ def test_a_forecast_has_no_more_values_than_an_answer(tmp_path: Path) -> None:
         assert not any(proxy.explain(request(sql, "2")).forecasts)
     with Proxy.open(str(proxy_kit.shop(tmp_path / "many", *sizes))) as proxy:
         assert any(proxy.explain(request(sql, "2")).forecasts)
+
+
+@pytest.mark.parametrize("first", ["DATE '0001-01-01'", "TIMESTAMPTZ '0001-01-01 00:00:00+00'"])
+def test_a_condition_on_the_first_day_has_a_forecast(first: str, tmp_path: Path) -> None:
+    """Clocks count from 1970, and know no such day."""
+    sql = f"SELECT COUNT(*) AS n FROM logins WHERE day >= {first}"
+    with opened(tmp_path) as proxy:
+        (forecast,) = proxy.explain(request(sql, "2")).forecasts
+    assert forecast is not None

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from math import prod
 from statistics import NormalDist
 from typing import assert_never
@@ -288,9 +288,9 @@ def _below(column: ColumnPolicy | None, end: Value, name: str) -> float:
 def _as_number(value: Value) -> float:
     match value:
         case datetime():
-            return value.replace(tzinfo=None).timestamp()
+            return (value.replace(tzinfo=UTC) - datetime.min.replace(tzinfo=UTC)).total_seconds()
         case date():
-            return datetime(value.year, value.month, value.day).timestamp()  # noqa: DTZ001
+            return (value - date.min).total_seconds()
         case timedelta():
             return value.total_seconds()
         case str() | None:
