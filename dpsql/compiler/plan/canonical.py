@@ -15,7 +15,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
+from decimal import Decimal
 from enum import Enum
+from fractions import Fraction
 from functools import cache
 from typing import Any
 
@@ -333,6 +335,10 @@ def written_rows(block: PrivateBlock) -> tuple[Writer, Relation]:
     return writer, rows
 
 
+_PLAIN = frozenset({bool, int, str, float, Decimal, Fraction, type(None)})
+"""Types of most values: they are written as they are, before anything is tested."""
+
+
 class Writer:
     """Writes frozen values as text; equal texts mean equal values up to column identity.
 
@@ -405,6 +411,8 @@ class Writer:
         return self._first.get(number, number)
 
     def write(self, value: Any) -> str:
+        if type(value) in _PLAIN:
+            return f"{type(value).__name__}:{value!r}"
         match value:
             case tree.Ref() if isinstance(column := self._columns.get(value.id, value), tree.Ref):
                 return f"#{self._number(column)}"

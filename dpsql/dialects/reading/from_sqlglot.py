@@ -252,14 +252,15 @@ def check_nothing_dropped(root: exp.Expression, tokens: Tokens) -> None:
     This is a second wall behind `Origin.take`. sqlglot may swallow syntax without a trace in its
     tree, and writes a SELECT * of its own for a query that begins with FROM.
     """
-    read = {node.meta["start"] for node in nodes_of(root) if "start" in node.meta}
+    nodes = nodes_of(root)
+    read = {node.meta["start"] for node in nodes if "start" in node.meta}
     for i, token in enumerate(tokens.tokens):
         if _must_be_read(i, tokens) and token.start not in read:
             raise Refused(
                 Reason.UNSUPPORTED_SYNTAX, span_of(token), construct=token.text.split(" ")[-1]
             )
     selects = sum(t.token_type is TokenType.SELECT for t in tokens.tokens)
-    read_selects = [n for n in nodes_of(root) if isinstance(n, exp.Select)]
+    read_selects = [n for n in nodes if isinstance(n, exp.Select)]
     if selects != sum(not is_bare_values(node) for node in read_selects):
         raise Refused(
             Reason.UNSUPPORTED_SYNTAX,
