@@ -263,8 +263,9 @@ class World:
         assert self.released.keys() <= self.oracle.after.keys(), "answered, and not charged"
 
     def compare(self, ledger: StoredLedger, ceiling: Ceiling) -> None:
-        loss = ledger.spent(ceiling.budget, ceiling.analysts)
-        assert (loss.amount, loss.delta) == self.oracle.spent(ceiling), "spending is forgotten"
+        with ledger._reading() as whole:  # once it ends, others may charge
+            loss = whole.state.spent(ceiling.budget, ceiling.analysts)
+            assert (loss.amount, loss.delta) == self.oracle.spent(ceiling), "spending is forgotten"
 
     def act(self, process: Process) -> None:
         """One call in a process, unless it crashes, or its connection is lost."""
@@ -448,6 +449,7 @@ class SimulatedStore:
 
     def __init__(self, process: Process) -> None:
         self.process, self.world = process, process.world
+        self.has_hosts = self.world.server
 
     def failing_closed(self) -> AbstractContextManager[None]:
         return store.failing_closed(self.name)

@@ -463,6 +463,33 @@ def test_an_older_dump_is_noticed_by_the_host_and_accepted_by_the_owner(
     assert opened(server, tmp_path).spent("default") == LOSS
 
 
+def forgets_what_another_host_charged(server: Postgres, folder: Path) -> bool:
+    """Whether a host goes on after a dump without a charge that it has read, and did not make."""
+    first, reader = opened(server, folder), opened(server, folder, "b")
+    dump = Path(server.folder) / "earlier"
+    postgres_kit.tool(server, "pg_dump", "-n", "dpsql_ledger", "-f", dump, postgres_kit.DATABASE)
+    first.charge(charge("q1"))
+    assert reader.spent("default") == LOSS
+    for host in (first, reader):
+        host.close()
+    with admin(server) as session:
+        session.execute("DROP SCHEMA dpsql_ledger CASCADE")
+    postgres_kit.tool(server, "psql", "-q", "-f", dump, postgres_kit.DATABASE)
+    return StoredLedger.over(store_of(server, folder, "b")).charge(charge("q2")).after == LOSS
+
+
+def test_a_host_notices_the_loss_of_what_it_has_only_read(server: Postgres, tmp_path: Path) -> None:
+    with pytest.raises(LedgerError, match="rolled back"):
+        forgets_what_another_host_charged(server, tmp_path)
+
+
+def test_wrong_twin_a_host_that_marks_its_own_charges_alone(
+    server: Postgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(PostgresStore, "has_hosts", False)
+    assert forgets_what_another_host_charged(server, tmp_path)
+
+
 def test_a_promoted_standby_has_every_charge_or_fails_closed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -34,9 +34,13 @@ class LedgerSession(Protocol):
 
 
 class Store(Protocol):
-    """A file or a server that keeps one ledger. `name` is its name in messages."""
+    """A file or a server that keeps one ledger. `name` is its name in messages.
+
+    Where several hosts charge it, `has_hosts`, a host also marks the entries that it only read.
+    """
 
     name: str
+    has_hosts: bool
 
     def failing_closed(self) -> AbstractContextManager[None]:
         """Turn errors of the store and the system into a LedgerError with a fix."""

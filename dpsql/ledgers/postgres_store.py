@@ -148,6 +148,8 @@ class PostgresStore:
     `url` is a connection string for libpq without a password.
     """
 
+    has_hosts = True
+
     def __init__(self, url: str, beside: str, wait: Callable[[float], object] = time.sleep) -> None:
         self.name, self._url, self._beside = shown_address(url), url, beside
         self._wait = wait

@@ -398,6 +398,8 @@ class StoredLedger:
             with self._verified(opened, write=False) as book:
                 self._state = book.state
                 yield book
+            if self._store.has_hosts:  # what others charged must not be missing later
+                self._move_mark(opened, book.state)
 
     @contextmanager
     def _verified(self, opened: LedgerSession, *, write: bool) -> Iterator[Book]:

@@ -365,6 +365,8 @@ def answered(opened: LedgerSession) -> list[str]:
 class SqliteStore:
     """A `Store` in one SQLite file, with the mark and the claims beside it."""
 
+    has_hosts = False
+
     def __init__(self, path: str, patience: Patience) -> None:
         self.name, self._patience, self._claims = path, patience, Claims(path)
 
