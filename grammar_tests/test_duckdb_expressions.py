@@ -10,10 +10,8 @@ import duckdb
 import pytest
 
 from dpsql import functions
-from dpsql.dialects.duckdb import call_sql
 from dpsql.dialects.duckdb.expression_sql import expression, identifier
 from dpsql.model.errors import Refused
-from dpsql.model.schema import LONGEST_READ
 from dpsql.model.tree import (
     BOOLEAN,
     DATE,
@@ -116,30 +114,6 @@ def test_growing_text_is_cut(engine: duckdb.DuckDBPyConnection) -> None:
         text = Call("concat", (text, text), VARCHAR)
     length = expression(Call("length", (text,), INTEGER), column_text)
     assert engine.execute(f"SELECT {length}").fetchone() == (functions.LONGEST_TEXT,)
-
-
-@pytest.mark.parametrize("twin", [False, True])
-def test_no_slow_function_reads_a_long_text_whole(
-    engine: duckdb.DuckDBPyConnection,
-    monkeypatch: pytest.MonkeyPatch,
-    twin: bool,  # noqa: FBT001
-) -> None:
-    if twin:
-        monkeypatch.setattr(call_sql, "READING", frozenset())
-    cut = "é" * LONGEST_READ
-    whole = f"{cut}{'z' * LONGEST_READ}"
-    column = Ref(1, VARCHAR)
-    calls = {
-        "upper": (column,),
-        "trim": (column,),
-        "md5": (column,),
-        "right": (column, Literal(9, INTEGER)),
-    }
-    for name, args in calls.items():
-        sql = expression(Call(name, args, VARCHAR), lambda _ref: "x")
-        asked = f"SELECT {sql} FROM (VALUES (?)) AS t(x)"
-        told = [engine.execute(asked, [text]).fetchone() for text in (whole, cut)]
-        assert (told[0] == told[1]) is not twin, name
 
 
 def test_printed_forms() -> None:

@@ -111,7 +111,7 @@ def test_an_unhardened_connection_lets_the_same_attacks_through(folder: Path) ->
 
 
 def test_the_instance_alone_holds_where_a_statement_is_not_a_select(folder: Path) -> None:
-    instance = private(Sources(str(folder / "shop.duckdb"), ()), "200MB")
+    instance = private(Sources(str(folder / "shop.duckdb"), ()), "200MB").connection
     writing = ("ATTACH '", "COPY", "EXPORT", "INSTALL", "SET e", "SET l", "INSERT", "DELETE")
     with instance.cursor() as cursor:
         for attack in ATTACKS:

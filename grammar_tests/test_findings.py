@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from dpsql.interfaces.cli import main
 from dpsql.model.errors import PolicyError
-from dpsql.model.schema import LONGEST_READ
+from dpsql.model.resources import LONGEST_TEXT
 from dpsql.owner.check import _KINDS, check_policy
 from dpsql.owner.findings import Finding, Severity, reviewed
 from dpsql.policy import demo
@@ -61,12 +61,12 @@ def test_what_is_not_accepted_fails(finding: Finding, said: AcceptedFinding, why
 def test_texts_that_are_not_read_whole_are_counted(tmp_path: Path) -> None:
     tables = world.well_behaved()
     first, *others = tables["orders"]
-    long = (*first[:6], "é" * LONGEST_READ, *first[7:])
+    long = (*first[:6], "é" * LONGEST_TEXT, *first[7:])
     path = proxy_kit.shop(tmp_path, tables=tables | {"orders": [long, *others]})
     found = [review.finding for review in check_policy(str(path)).reviews]
     assert [(f.column, f.rows) for f in found if f.kind == "long"] == [("status", 1)]
     (finding,) = (f for f in found if f.kind == "long")
-    assert "rows have more than 65,536 bytes in status" in finding.message
+    assert "rows have 65,536 characters or more in status" in finding.message
 
 
 def test_what_takes_facts_away_is_an_error() -> None:

@@ -91,7 +91,7 @@ def test_without_the_guard_the_macro_would_be_called(
     """The wrong twin: what a proof says of floor() is not true of this one."""
     path = database(tmp_path, "CREATE MACRO floor(x) AS 42")
     monkeypatch.setattr(hardening, "require_own_names", lambda _connection: None)
-    connection = hardening.private(Sources(path, ()), "500MB")
+    connection = hardening.private(Sources(path, ()), "500MB").connection
     assert connection.execute("SELECT SUM(floor(x)) FROM people").fetchall() == [(42 * 50,)]
 
 

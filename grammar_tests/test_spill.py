@@ -200,7 +200,7 @@ def test_an_instance_that_spills_reads_nothing_else(folder: Path, tmp_path: Path
         (tmp_path / name).mkdir()
     (tmp_path / "others" / "spilled").write_text(SECRET)
     spill = Spill(str(tmp_path / "own"), "1GB")
-    instance = private(Sources(str(folder / "shop.duckdb"), ()), "200MB", spill)
+    instance = private(Sources(str(folder / "shop.duckdb"), ()), "200MB", spill).connection
     others = {"other": folder / "other.csv", "spilled": tmp_path / "others" / "spilled"}
     attacks = [a for a in ATTACKS if "{" in a and "enable_logging" not in a]  # S14 has that one
     attacks += ["SELECT * FROM read_text('{spilled}')", "SET temp_directory = ''"]

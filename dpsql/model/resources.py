@@ -8,6 +8,9 @@ from dpsql.model.dataclass import dataclass
 from dpsql.model.file_formats import FileFormat
 from dpsql.model.public_times import Resolution
 
+LONGEST_TEXT = 65_536
+"""Default length to which texts are cut, in characters."""
+
 SPILL = "spill_unencrypted"
 """Policy key of the folder to which statements may spill."""
 
@@ -53,6 +56,8 @@ class Limits:
     limits their temporary files when they are fetched in parts. `max_spill_files` limits the
     spilled data of one worker's statements.
 
+    Texts are read up to `max_text_length` characters (PRIVACY.md R101).
+
     `niceness` lowers the priority of a query relative to its server. NOW() is read on the grid of
     `time_resolution`; with `round_recent_times` recent constants are too.
     """
@@ -68,6 +73,7 @@ class Limits:
     max_spill_files: str = "50GB"
     time_resolution: Resolution = Resolution.DAY
     round_recent_times: bool = False
+    max_text_length: int = LONGEST_TEXT
     niceness: int = 0
 
 

@@ -26,7 +26,8 @@ class SchemaColumn:
 
     With a `reading` it is a part of a column, or a column of a type that is read as another. Its
     whole numbers fit in `bits`, with a sign. Reading a `computed` column evaluates an expression of
-    the database. `identifies` is False where the engine treats values as equal that differ here.
+    the database. `identifies` is False where the engine treats values as equal that differ here. A
+    text that `may_be_long` is cut by our statements; one that is `cut` was long and is cut below.
     """
 
     name: str
@@ -38,6 +39,8 @@ class SchemaColumn:
     bits: int = 64
     computed: bool = False
     identifies: bool = True
+    may_be_long: bool = False
+    cut: bool = False
 
     @property
     def is_never_null(self) -> bool:

@@ -6,7 +6,6 @@ Facts are constraints and nothing else that is declared: PRIVACY.md R5.
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields, replace
 from difflib import get_close_matches
@@ -14,72 +13,21 @@ from fractions import Fraction
 from typing import Any, NoReturn
 
 from dpsql.model import vocabulary
-from dpsql.model.dataclass import dataclass
 from dpsql.model.errors import PolicyError
 from dpsql.model.file_formats import FileFormat
 from dpsql.model.intervals import bound_of
 from dpsql.model.local_reports import LocalColumn
+from dpsql.model.resources import LONGEST_TEXT
 from dpsql.model.schema import Schema, SchemaColumn, SchemaTable
 from dpsql.model.table_names import parts
 from dpsql.model.tree import DOUBLE, VARCHAR, Kind, Ref, SqlType, Value
+from dpsql.policy.check_constraints import NUMBERS
 from dpsql.policy.column_parts import column_or_part, step
 from dpsql.policy.draft import Draft, DraftColumn, DraftTable
 from dpsql.policy.private_views import check_views, require_readable
+from dpsql.policy.read_columns import is_enforced, is_read_never_null, reading_of
 from dpsql.policy.values import of_type
 
-NUMBER = r"\(*\s*(?:CAST\()?'?(?P<{0}>-?\d+(?:\.\d+)?)'?(?:\s+AS [A-Z0-9(), ]+\))?\s*\)*"
-BETWEEN = re.compile(
-    r"\(*\"?(?P<column>\w+)\"?\s+BETWEEN\s+" + NUMBER.format("lo") + r"\s+AND\s+"
-    + NUMBER.format("hi") + r"\)*", re.IGNORECASE
-)  # fmt: skip
-RANGE = re.compile(
-    r"\(*\"?(?P<column>\w+)\"?\s*>=\s*" + NUMBER.format("lo") + r"\s+AND\s+\(*\"?(?P=column)\"?"
-    r"\s*<=\s*" + NUMBER.format("hi") + r"\)*", re.IGNORECASE
-)  # fmt: skip
-MEMBERS = re.compile(
-    r"\(*\"?(?P<column>\w+)\"?\s+IN\s+\((?P<values>'(?:[^']|'')*'(?:,\s*'(?:[^']|'')*')*)\)\)*",
-    re.IGNORECASE,
-)
-LENGTH = re.compile(
-    r"\(*(?:length|len)\(\"?(?P<column>\w+)\"?\)\s*<=\s*(?P<most>\d+)\)*", re.IGNORECASE
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """Constraint that the engine enforces on numbers (bounds as written), texts, or their
-    length.
-    """
-
-    bounds: tuple[str, str] | None = None
-    values: tuple[str, ...] = ()
-    length: int | None = None
-
-
-def checks(table: SchemaTable) -> dict[str, Check]:
-    """Return the CHECK constraint of each column, by name in lower case."""
-    types = {c.name.lower(): c.type for c in table.columns if c.type is not None}
-    by_column: dict[str, Check] = {}
-    for check in table.checks:
-        text = check.removeprefix("CHECK").strip()
-        between = BETWEEN.fullmatch(text) or RANGE.fullmatch(text)
-        if between is not None and (kind := types.get(between["column"].lower())) is not None:
-            if kind.kind in (Kind.INTEGER, Kind.DECIMAL, Kind.DOUBLE):
-                by_column[between["column"].lower()] = Check((between["lo"], between["hi"]))
-            continue
-        length = LENGTH.fullmatch(text)
-        if length is not None and types.get(length["column"].lower()) == VARCHAR:
-            by_column[length["column"].lower()] = Check(length=int(length["most"]))
-            continue
-        members = MEMBERS.fullmatch(text)
-        if members is not None and members["column"].lower() in types:
-            listed = re.findall(r"'((?:[^']|'')*)'", members["values"])
-            values = tuple(member.replace("''", "'") for member in listed)
-            by_column[members["column"].lower()] = Check(values=values)
-    return by_column
-
-
-NUMBERS = (Kind.INTEGER, Kind.DECIMAL, Kind.DOUBLE)
 ValuesOf = Callable[[str, str], Sequence[Value]]
 
 
@@ -132,6 +80,8 @@ def _version(draft: Draft, tables: tuple[vocabulary.TablePolicy, ...], schema: S
     """
     limits = draft.limits
     parts = [repr(draft.unit), f"{limits.max_public_groups} {limits.min_units_per_group}"]
+    if limits.max_text_length != LONGEST_TEXT:
+        parts.append(f"texts of {limits.max_text_length}")
     parts += [schema.identity] if schema.moves else []
     for table in sorted(tables, key=lambda t: t.name):
         named = {f.name: getattr(table, f.name) for f in fields(table)}
@@ -281,6 +231,11 @@ class _Binder:
         if column.reading is not None and not column.enum_values:
             why = f"{table.name}.{column.name} is {column.type_name}, or a part of a column."
             self._fail(table, (place,), why, "Identify rows by an integer, a text or a UUID.")
+        if column.cut:
+            most = f"{self.draft.limits.max_text_length:,}"
+            why = f"{table.name}.{column.name} has texts of more than {most} bytes."
+            fix = "Raise max_text_length in [limits], or cut them in the database: no key is cut."
+            self._fail(table, (place,), why, fix)
 
     def _check_equality(self, table: DraftTable, column: SchemaColumn, place: str) -> None:
         """Refuse a column in which the engine may equate what we tell apart: PRIVACY.md R101."""
@@ -344,11 +299,11 @@ class _Binder:
             nullable=column.nullable,
             hidden=column.hidden,
             private_bounds=column.private_bounds,
-            enforced=_enforced(column, schema_column, schema_table, bounds, values),
+            enforced=is_enforced(column, schema_column, schema_table, bounds, values),
             max_per_unit=column.max_per_unit,
             max_length=column.max_length,
-            reading=schema_column.reading,
-            not_null=schema_column.is_never_null and schema_column.reading is None,
+            reading=reading_of(table, column, schema_column, self.draft.limits.max_text_length),
+            not_null=is_read_never_null(table, schema_column),
             bits=schema_column.bits,
             randomized=local,
         )
@@ -406,6 +361,9 @@ class _Binder:
         if len(set(values)) < len(values):
             why = f"A value of {column.name} is listed twice."
             self._fail(table, place, why, "List each once.")
+        if any(len(v) > self.draft.limits.max_text_length for v in values if isinstance(v, str)):
+            why = f"A value of {column.name} is longer than max_text_length in [limits]."
+            self._fail(table, place, why, "Raise that limit.")
         return values
 
     def _listed(
@@ -510,30 +468,6 @@ def _with_columns(
     return tuple(replace(limit, key=keys.get(limit.by.lower())) for limit in limits)
 
 
-def _enforced(
-    column: DraftColumn,
-    schema_column: SchemaColumn,
-    schema_table: SchemaTable,
-    bounds: tuple[Any, Any] | None,
-    values: tuple[Value, ...] | None,
-) -> bool:
-    """Test whether a CHECK, an ENUM or a foreign key keeps every value within its domain."""
-    check = checks(schema_table).get(schema_column.name.lower(), Check())
-    if bounds is not None:
-        ends = None if check.bounds is None else tuple(map(Fraction, check.bounds))
-        return ends is not None and bounds[0] <= ends[0] and ends[1] <= bounds[1]
-    if column.values_from is not None:
-        source = column.values_from[0].lower(), [column.values_from[1].lower()]
-        return any(
-            key.exact
-            and [name.lower() for name in key.columns] == [schema_column.name.lower()]
-            and (key.table.lower(), [name.lower() for name in key.referenced]) == source
-            for key in schema_table.foreign_keys
-        )
-    enforced = schema_column.enum_values or check.values
-    return bool(enforced) and values is not None and set(enforced) <= set(values)
-
-
 _EXACT = "Make it a text of a deterministic collation, in a column of the database or of a copy."
 
 
@@ -561,8 +495,9 @@ def _is_part(column: SchemaColumn) -> bool:
 
 
 def _are_never_null(schema_table: SchemaTable, columns: Iterable[str]) -> bool:
-    present = {c.name.lower() for c in schema_table.columns if c.is_never_null}
-    return {name.lower() for name in columns} <= present
+    """Test whether the values of a key or link are never NULL, as they are read."""
+    listed = (c for c in schema_table.columns if c.is_never_null and not c.may_be_long)
+    return {name.lower() for name in columns} <= {column.name.lower() for column in listed}
 
 
 def _is_foreign_key(schema_table: SchemaTable, link: vocabulary.Link) -> bool:

@@ -11,8 +11,8 @@ from dpsql.model.file_formats import is_text
 from dpsql.model.resources import Database
 from dpsql.model.schema import ForeignKey, Schema, SchemaColumn, SchemaTable
 from dpsql.model.tree import Kind, identifier
-from dpsql.policy.bind import NUMBERS, Check, checks
 from dpsql.policy.budget_choices import BudgetChoice, budget_lines, plain_number
+from dpsql.policy.check_constraints import NUMBERS, Check, checks
 from dpsql.policy.column_words import column_words, identifies, is_amount
 from dpsql.policy.edit import toml_key
 from dpsql.policy.file_drafts import TypesFrom, section_lines, type_part

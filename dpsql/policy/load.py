@@ -462,6 +462,7 @@ def _limits(reader: Reader) -> Limits:
             reader.choice("time_resolution", tuple(Resolution), default.time_resolution)
         ),
         round_recent_times=reader.flag("round_recent_times"),
+        max_text_length=reader.count("max_text_length") or default.max_text_length,
     )
 
 

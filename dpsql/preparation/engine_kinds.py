@@ -226,7 +226,7 @@ def counts_of_texts(
     from dpsql.engines.duckdb.duckdb_engine import sources_of  # noqa: PLC0415
     from dpsql.engines.duckdb.text_counts import text_counts  # noqa: PLC0415
 
-    return text_counts(sources_of(draft.database), rows)
+    return text_counts(sources_of(draft.database, draft.limits.max_text_length), rows)
 
 
 _MAGIC = slice(8, 12)
@@ -332,7 +332,9 @@ def store_writer(draft: Draft) -> StoreWriter:
     if draft.database.prepared is None:
         why = "The policy names no file for what is prepared of its data."
         raise _wrong(draft, (), why, 'Write prepared = "prepared.duckdb"; the engine is duckdb.')
-    return StoreOfDuckDB(sources_of(draft.database), draft.limits.memory)
+    return StoreOfDuckDB(
+        sources_of(draft.database, draft.limits.max_text_length), draft.limits.memory
+    )
 
 
 def pooled(draft: Draft) -> EnginePool:

@@ -75,7 +75,7 @@ def _whole(column: SchemaColumn) -> SchemaColumn:
     """Return the column as its values are given; wider integers than 64 bits have no type."""
     if column.bits > _WIDTH or (column.reading is not None and column.reading.json):
         return replace(column, type=None, reading=None)
-    return replace(column, reading=None)
+    return replace(column, reading=None, may_be_long=False)
 
 
 def _digest(table: ScratchTable) -> str:

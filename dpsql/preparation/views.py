@@ -165,15 +165,21 @@ def _column(
         return replace(column, type=None, reading=None, enum_values=())
     place, stored = sides.columns.get(column.name, (None, ""))
     if place is None:
-        return replace(column, reading=None, enum_values=(), not_null=False, bits=64)
+        plain = replace(column, reading=None, may_be_long=False, cut=False)
+        return replace(plain, enum_values=(), not_null=False, bits=64)
     side = sides.sides[place]
     source = next(c for c in tables[side.table].columns if c.name == stored)
     return replace(
         column,
         reading=None,
         enum_values=source.enum_values,
-        not_null=source.not_null and source.reading is None and not side.optional,
+        not_null=source.not_null
+        and source.reading is None
+        and not source.may_be_long
+        and not side.optional,
         bits=source.bits,
+        may_be_long=False,
+        cut=source.cut,
     )
 
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from dpsql.compiler.aggregates import of_engines
 from dpsql.dialects.literal_sql import constant
 from dpsql.dialects.operators import OPERATORS, Printed, listed
-from dpsql.dialects.sql_text import ATOM, LOOSE, PRODUCT, SUM, TEST, Text
+from dpsql.dialects.sql_text import ATOM, PRODUCT, SUM, TEST, Text
 from dpsql.functions import LONGEST_COMPARED, LONGEST_TEXT
 from dpsql.functions.date_making import bucket_origin
 from dpsql.functions.dates import EPOCH, LENGTHS, MICROSECOND
 from dpsql.model import tree
 from dpsql.model.errors import Reason, Refused
-from dpsql.model.schema import LONGEST_READ
 
 DISTANCES = (
     "levenshtein",
@@ -32,22 +31,11 @@ def spelled(name: str, args: tuple[Text, ...], kind: tree.SqlType, *, total: boo
         name = "int_div" if kind == tree.INTEGER else "div"
     if total and name in SUBSTITUTING:
         args = (_cut(args[0]), *args[1:])
-    elif total and name in READING:
-        args = tuple(map(_first, args))
     special = SPECIAL.get(name) or OPERATORS.get(name)
     text = Text(f"{name}({listed(args)})", kind) if special is None else special(args, kind)
     if total and name in LENGTHENING:
         return _cut(text)
     return text
-
-
-def _first(text: Text) -> Text:
-    """Return the first characters of a long text column; other texts unchanged."""
-    if text.type.kind is not tree.Kind.VARCHAR or "(" in text.sql or text.literal is not None:
-        return text
-    x, most = text.sql, LONGEST_READ
-    cut = f"CASE WHEN strlen({x}) <= {most} THEN {x} ELSE left({x}, {most}) END"
-    return Text(cut, text.type, LOOSE)
 
 
 def _cut(text: Text) -> Text:
@@ -58,11 +46,6 @@ LENGTHENING = frozenset(
     "concat concat_ws replace regexp_replace hex bin url_encode repeat printf format".split()
 )
 """Functions with results that can be at least as long as their arguments together."""
-
-READING = frozenset(
-    "trim ltrim rtrim upper lower ilike md5 sha256 right split_part translate".split()
-)
-"""Functions that take at least a second for a text of a hundred megabytes (PRIVACY.md R101)."""
 
 SUBSTITUTING = frozenset({"replace", "regexp_replace"})
 """Functions with results many times as long as their first argument, which is cut."""

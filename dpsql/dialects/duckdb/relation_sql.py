@@ -84,6 +84,8 @@ def column_sql(alias: str, column: Field, reading: tree.StoredAs | None) -> str:
     """
     if reading is not None:
         text = _read(f"{alias}.{tree.identifier(reading.column)}", reading, column.type)
+        if reading.most:
+            text = f"left({text}, {reading.most})"
         return without_nan(f"{text} + 0.0") if column.type.kind is tree.Kind.DOUBLE else text
     name = _named(alias, column)
     if column.type.kind is not tree.Kind.DOUBLE:

@@ -48,18 +48,22 @@ def column_sql(alias: str, column: Field, reading: StoredAs | None) -> str:
     """Return a column of a table: a text compares byte by byte, no number is NaN, and 0 has no
     sign.
 
-    A very long text is NULL: PRIVACY.md R101.
+    A very long text is cut, or NULL without a `reading`: PRIVACY.md R101.
 
     >>> from dpsql.model.tree import VARCHAR
     >>> column_sql("t1", Field(1, "n", VARCHAR), None)
     '(CASE WHEN octet_length(t1."n") <= 65536 THEN t1."n"::text END COLLATE "C")'
-    """
-    if reading is not None:
+    >>> column_sql("t1", Field(1, "n", VARCHAR), StoredAs("n", most=9))
+    '(CASE WHEN octet_length(t1."n") <= 9 THEN t1."n"::text ELSE left(t1."n"::text, 9) END COLLATE "C")'
+    """  # noqa: E501
+    if reading is not None and not reading.only_cuts:
         raise lacking(f"a column that is read as another, like {column.name}")
     name = f"{alias}.{identifier(column.name)}"
     match column.type.kind:
         case Kind.VARCHAR:
-            short = f"CASE WHEN octet_length({name}) <= {LONGEST_READ} THEN {name}::text END"
+            most = LONGEST_READ if reading is None else reading.most
+            rest = "" if reading is None else f" ELSE left({name}::text, {most})"
+            short = f"CASE WHEN octet_length({name}) <= {most} THEN {name}::text{rest} END"
             return f"({short} {COLLATE})"
         case Kind.DECIMAL:
             return f"NULLIF({name}, 'NaN')"

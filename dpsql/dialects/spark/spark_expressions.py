@@ -230,17 +230,21 @@ def column_sql(alias: str, column: algebra.Field, reading: tree.StoredAs | None)
     """Return SQL for a column of a table. A DOUBLE has one zero, and NULL for NaN; a FLOAT is read
     as DOUBLE.
 
-    A very long text is NULL: PRIVACY.md R101.
+    A very long text is cut, or NULL without a `reading`: PRIVACY.md R101.
 
     >>> from dpsql.model.tree import VARCHAR
     >>> column_sql("t1", algebra.Field(1, "n", VARCHAR), None)
     '(CASE WHEN octet_length(t1."n") <= 65536 THEN t1."n" END)'
+    >>> column_sql("t1", algebra.Field(1, "n", VARCHAR), tree.StoredAs("n", most=9))
+    '(CASE WHEN octet_length(t1."n") <= 9 THEN t1."n" ELSE left(t1."n", 9) END)'
     """
-    if reading is not None:
+    if reading is not None and not reading.only_cuts:
         raise lacking(f"a column that is read as another, like {column.name}")
     stored = f"{alias}.{tree.identifier(column.name)}"
     if column.type.kind is tree.Kind.VARCHAR:
-        return f"(CASE WHEN octet_length({stored}) <= {LONGEST_READ} THEN {stored} END)"
+        most = LONGEST_READ if reading is None else reading.most
+        rest = "" if reading is None else f" ELSE left({stored}, {most})"
+        return f"(CASE WHEN octet_length({stored}) <= {most} THEN {stored}{rest} END)"
     if column.type.kind is not tree.Kind.DOUBLE:
         return stored
     return f"(nanvl(CAST({stored} AS DOUBLE), CAST(NULL AS DOUBLE)) + 0D)"

@@ -13,6 +13,7 @@ from dpsql.engines.duckdb.files import FINDINGS
 from dpsql.engines.duckdb.files import name as quoted
 from dpsql.engines.duckdb.type_names import BITS, reading, sql_type
 from dpsql.engines.duckdb.type_names import parts as parts_of
+from dpsql.model.prepared_store import SCHEMA
 from dpsql.model.schema import ForeignKey, SchemaColumn, SchemaTable
 from dpsql.model.table_names import address, full_name, parts
 from dpsql.model.tree import VARCHAR
@@ -21,11 +22,15 @@ Rows = list[tuple[Any, ...]]
 Ask = Callable[[str], Sequence[tuple[Any, ...]]]
 
 _HERE = (
-    "database_name = current_database()"
-    " AND (schema_name = 'main' OR lower(schema_name) <> lower(current_database()))"
+    "database_name = (SELECT coalesce(max(database_name), current_database())"
+    f" FROM duckdb_databases() WHERE path IS NOT NULL AND database_name <> '{SCHEMA}')"
+    " AND (schema_name = 'main' OR lower(schema_name) <> lower(database_name))"
     f" AND schema_name <> '{FINDINGS}'"
 )
-"""Filter of the schemas. One with the name of its file is left out: DuckDB reads it as the file."""
+"""Filter of the schemas of the owner's file, or of the views over files.
+
+One with the name of its file is left out: DuckDB reads it as the file.
+"""
 
 _COLUMNS = (
     "SELECT schema_name, table_name, column_name, data_type, NOT is_nullable,"

@@ -30,9 +30,10 @@ from dpsql.engines.process import Tick, WorkerProcess
 from dpsql.engines.supervised import Reply, SupervisedWorker, WorkerCall, reply_of
 from dpsql.model.errors import DataChanged, Unreachable
 from dpsql.model.prepared_store import opened, parsed
-from dpsql.model.resources import Database, Limits
-from dpsql.model.schema import Schema
+from dpsql.model.resources import LONGEST_TEXT, Database, Limits
+from dpsql.model.schema import Schema, SchemaTable
 from dpsql.model.table import Table
+from dpsql.model.table_names import full_name
 from dpsql.model.vocabulary import Exact
 
 Row: TypeAlias = tuple[Any, ...]
@@ -51,7 +52,8 @@ class DuckDBEngine(SupervisedWorker):
     def __init__(
         self, database: Database, limits: Limits, script: Sequence[tuple[str, list[Any]]] = ()
     ) -> None:
-        self._sources, self._limits, self._script = sources_of(database), limits, script
+        self._sources = sources_of(database, limits.max_text_length)
+        self._limits, self._script = limits, script
         self._accepted: Opened | None = None
         self._holder = ""
         super().__init__()
@@ -69,6 +71,7 @@ class DuckDBEngine(SupervisedWorker):
         if self._sources.path is None:  # the views over the owner's files are ours
             declared = tuple(replace(table, view=False) for table in declared)
         assert self._accepted is not None
+        declared = tuple(_with_cuts(table, self._accepted) for table in declared)
         return Schema(declared, self._accepted.identity, parsed(self._accepted.about))
 
     @property
@@ -281,11 +284,18 @@ class DuckDBEngine(SupervisedWorker):
         )
 
 
-def sources_of(database: Database) -> Sources:
+def _with_cuts(table: SchemaTable, opened: Opened) -> SchemaTable:
+    """Return the table; mark the columns whose texts are cut."""
+    named = {column for s, t, column in opened.cuts if full_name(s, t) == table.name}
+    columns = (replace(c, cut=True) if c.name in named else c for c in table.columns)
+    return replace(table, columns=tuple(columns)) if named else table
+
+
+def sources_of(database: Database, longest: int = LONGEST_TEXT) -> Sources:
     """Return the files of a policy's database, as absolute paths."""
     path, store, spill = (
         None if each is None else str(Path(each).absolute())
         for each in (database.path, database.prepared, database.spill)
     )
     files = tuple((table, str(Path(file).absolute())) for table, file in database.files)
-    return Sources(path, files, store, spill, database.formats)
+    return Sources(path, files, store, spill, database.formats, longest)

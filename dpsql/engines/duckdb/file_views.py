@@ -12,16 +12,17 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import _duckdb as duckdb
 
+from dpsql.engines.duckdb.cut_texts import TEXT, Column, cut, long_columns
 from dpsql.engines.duckdb.files import FINDINGS, CannotOpen, Sources, name, text
 from dpsql.engines.duckdb.parquet_values import check_values
 from dpsql.engines.duckdb.text_lines import first_lines, readable
 from dpsql.engines.duckdb.text_rows import LineRows
 from dpsql.engines.duckdb.type_names import BITS
-from dpsql.model.dataclass import dataclass
+from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.file_formats import FileColumn, FileFormat, is_text
 from dpsql.model.table_names import parts
 
@@ -37,26 +38,41 @@ _MOST_DIGITS, _EXACT_BITS = 38, 53
 
 @dataclass(frozen=True, slots=True)
 class FileView:
-    """SQL of a table of files: the SELECT of its rows, and one of findings about lines of text."""
+    """SQL of a table of files: the SELECT of its rows, and one of findings about lines of text.
+
+    `texts` are its text columns, and `cuts` those that are cut. No text has more bytes than `most`,
+    if that is known.
+    """
 
     select: str
     findings: str | None = None
+    texts: tuple[str, ...] = ()
+    most: int | None = None
+    cuts: tuple[str, ...] = ()
 
 
-def create_views(connection: Any, sources: Sources) -> list[str]:
-    """Create a view for each table's files; return the paths that are read.
+class CreatedViews(NamedTuple):
+    """The paths that views read, and the columns (schema, table, column) whose texts they cut."""
+
+    read: list[str]
+    cuts: list[Column]
+
+
+def create_views(connection: Any, sources: Sources) -> CreatedViews:
+    """Create a view for each table's files.
 
     Raises `CannotOpen`, or the engine's errors.
     """
-    read = list[str]()
+    read, cuts = list[str](), list[Column]()
     for table, paths in sources.matches().items():
         view = view_of(connection, table, paths, sources)
         schema, own = parts(table) or (None, table)
         _create(connection, schema or "main", own, view.select)
+        cuts += [(schema or "main", own, column) for column in view.cuts]
         if view.findings is not None:
             _create(connection, FINDINGS, table, view.findings)
         read += [*paths, *sorted(set(re.findall(r"/proc/self/fd/\d+", view.select)))]
-    return read
+    return CreatedViews(read, cuts)
 
 
 def _create(connection: Any, schema: str, view: str, select: str) -> None:
@@ -78,10 +94,23 @@ def view_of(
     declared = sources.format_of(table)
     keys = partition_keys(paths)
     if all(map(is_text, paths)):
-        return _text_view(paths, declared or FileFormat(), keys, only)
-    if not all(path.lower().endswith(".parquet") for path in paths):
+        view = _text_view(paths, declared or FileFormat(), keys, only)
+    elif all(path.lower().endswith(".parquet") for path in paths):
+        view = _parquet_view(connection, paths, declared, keys, only)
+    else:
         raise CannotOpen("unknown format")
-    return _parquet_view(connection, paths, declared, keys, only)
+    return _with_cuts(connection, view, paths if only is None else only, sources.longest)
+
+
+def _with_cuts(connection: Any, view: FileView, paths: Sequence[str], most: int) -> FileView:
+    """Return the view with its long texts cut."""
+    if view.most is not None and view.most <= most:
+        return view
+    source = f"({view.select})"
+    found = long_columns(connection, source, view.texts, most, paths)
+    if not found:
+        return view
+    return replace(view, select=cut(source, found, most), cuts=tuple(found))
 
 
 def partition_keys(paths: Sequence[str]) -> tuple[str, ...]:
@@ -144,19 +173,22 @@ def _text_view(
     columns = [FileColumn(present[c.name.lower()], c.type.upper(), c.forms) for c in columns]
     if not columns:
         raise CannotOpen("empty")
-    selects, findings = list[str](), list[str]()
+    selects, findings, most = list[str](), list[str](), 0
     for names, members in layouts.items():
         members_read = [path for path in members if only is None or path in only]
         if not members_read:
             continue
         files = tuple(readable(path, f.encoding) for path in members_read)
+        most = max(most, *(each.line_bytes for each in files))
         rows = LineRows(files, f, names)
         selects.append(rows.select(columns, keys))
         findings.append(rows.findings([c for c in columns if c.type != "VARCHAR"]))
     if not selects:
         nulls = ", ".join(f"NULL::{c.type} AS {name(c.name)}" for c in columns)
         return FileView(f"SELECT {nulls} WHERE false")
-    return FileView(" UNION ALL ".join(selects), " UNION ALL ".join(findings))
+    texts = tuple(c.name for c in columns if c.type == TEXT)
+    united = (" UNION ALL ".join(each) for each in (selects, findings))
+    return FileView(*united, texts, most)
 
 
 # --- Parquet ---
@@ -191,7 +223,8 @@ def _parquet_view(
     if not selects:
         nulls = ", ".join(f"NULL::{types[c]} AS {name(names[c])}" for c in types)
         return FileView(f"SELECT {nulls} WHERE false")
-    return FileView(" UNION ALL ".join(selects))
+    texts = tuple(names[c] for c in types if types[c] == TEXT)
+    return FileView(" UNION ALL ".join(selects), texts=texts)
 
 
 def _parquet_select(

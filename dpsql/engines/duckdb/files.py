@@ -9,6 +9,7 @@ import os
 
 from dpsql.model.dataclass import dataclass
 from dpsql.model.file_formats import FileFormat
+from dpsql.model.resources import LONGEST_TEXT
 
 Signature = tuple[tuple[str, int, int, int, int], ...]
 """Path, device, inode, size and mtime_ns of each file: a data version."""
@@ -47,6 +48,8 @@ WHY = {
     " UTF-8, or a time or DECIMAL out of range; write it anew",
     "types": "declares several types of one column; name its type in the policy, which"
     " dpsql init proposes",
+    "long": "has texts longer than max_text_length, which a store would hold whole; cut them there,"
+    " or raise max_text_length in [limits]",
     "changed": "has changed since it was opened; open the policy again",
     "spill": "is no folder for what is spilled; name one on a local disk that is yours, chmod 700",
 }
@@ -61,7 +64,7 @@ class Sources:
     """Location of the data, in absolute paths: a DuckDB file, or a path or glob per table.
 
     The DuckDB file `store` may hold prepared copies. Statements spill to the folder `spill`; if it
-    is None, they do not spill.
+    is None, they do not spill. Texts are cut to `longest` characters.
     """
 
     path: str | None
@@ -69,6 +72,7 @@ class Sources:
     store: str | None = None
     spill: str | None = None
     formats: tuple[tuple[str, FileFormat], ...] = ()
+    longest: int = LONGEST_TEXT
 
     def format_of(self, table: str) -> FileFormat | None:
         """Return the format of a table's files; None if no policy declares it."""
@@ -107,9 +111,7 @@ class Sources:
         """Return the data version on disk now. Raises `CannotOpen` if a file is missing."""
         paths = [path for paths in self.matches().values() for path in paths]
         if self.path is not None:
-            # Changes stay in the write-ahead log until a checkpoint.
-            log = self.path + ".wal"
-            paths += [self.path, *([log] if os.path.exists(log) else [])]  # noqa: PTH110 - see below
+            paths += [self.path, *log_of(self.path)]
         return tuple(map(_stamp, paths))
 
     def stored(self) -> tuple[int, ...] | None:
@@ -124,12 +126,14 @@ class Sources:
 class Opened:
     """Opened data: its version, and the version of the store at that time.
 
-    `about` is the store's description of itself, "" if it was not made of this data.
+    `about` is the store's description of itself, "" if it was not made of this data. `cuts` are the
+    columns (schema, table, column) whose texts are cut.
     """
 
     signature: Signature
     stored: tuple[int, ...] | None = None
     about: str = ""
+    cuts: tuple[tuple[str, str, str], ...] = ()
 
     @property
     def identity(self) -> str:
@@ -173,6 +177,14 @@ def _expand(pattern: str) -> list[str]:
     from glob import glob  # noqa: PLC0415 - only where a policy uses it
 
     return sorted(glob(pattern, recursive=True))  # noqa: PTH207
+
+
+def log_of(path: str) -> list[str]:
+    """Return a database's write-ahead log, which holds changes until a checkpoint, if there is
+    one.
+    """
+    log = path + ".wal"
+    return [log] if os.path.exists(log) else []  # noqa: PTH110
 
 
 def _stamp(path: str) -> tuple[str, int, int, int, int]:

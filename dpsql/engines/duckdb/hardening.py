@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 # The engine without its Python conveniences, which take longer to import than the engine.
 import _duckdb as duckdb
 
+from dpsql.engines.duckdb.cut_texts import Column, long_texts_of, open_over
 from dpsql.engines.duckdb.file_views import create_views
 from dpsql.engines.duckdb.files import (
     MOST_NAMES,
@@ -87,7 +88,14 @@ class Spill(NamedTuple):
     most: str
 
 
-def private(sources: Sources, memory: str, spill: Spill | None = None) -> Any:
+class PrivateData(NamedTuple):
+    """An instance that reads the owner's data, and the columns whose texts it cuts."""
+
+    connection: Any
+    cuts: tuple[Column, ...] = ()
+
+
+def private(sources: Sources, memory: str, spill: Spill | None = None) -> PrivateData:
     """Open the owner's data, read only: a DuckDB file, or views over the owner's files.
 
     Attaches the store, if there is one of this data. Data beyond the memory limit is spilled, or
@@ -99,11 +107,16 @@ def private(sources: Sources, memory: str, spill: Spill | None = None) -> Any:
             sources.path or ":memory:", read_only=read_only, config=configuration(memory)
         )
         require_own_names(connection)
+        cuts = list[Column]()
         if sources.path is not None:
             check_stored_values(connection, sources.path)
-        allowed = create_views(connection, sources)
-        _attach_store(connection, sources)
-        return _sealed(connection, allowed, spill)
+            cuts = long_texts_of(connection, sources)
+        if cuts:  # a store of such tables holds whole texts
+            connection, allowed = open_over(connection, sources, cuts, configuration(memory)), []
+        else:
+            allowed, cuts = create_views(connection, sources)
+            _attach_store(connection, sources)
+        return PrivateData(_sealed(connection, allowed, spill), tuple(cuts))
     except duckdb.IOException as error:
         # Only which of two sentences we say depends on the engine's text.
         why = "locked" if "lock" in str(error).lower() else "unreadable"

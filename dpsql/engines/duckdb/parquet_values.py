@@ -22,7 +22,7 @@ from typing import Any
 
 import _duckdb as duckdb
 
-from dpsql.engines.duckdb.files import CannotOpen, identity_of, name, stamp, text
+from dpsql.engines.duckdb.files import CannotOpen, identity_of, log_of, name, stamp, text
 
 _SAFE = frozenset(
     "BOOLEAN TINYINT SMALLINT INTEGER BIGINT UTINYINT USMALLINT UINTEGER UBIGINT HUGEINT FLOAT"
@@ -47,7 +47,7 @@ def check_values(connection: Any, layout: Sequence[tuple[str, str]], paths: Sequ
     """Read every value that may fail. Raises `CannotOpen` if one fails or is out of range."""
     columns = [column for column, kind in layout if kind not in _SAFE]
     ranges = [range_ for column, kind in layout if (range_ := _range(column, kind))]
-    marker = _marker(paths) if columns else None
+    marker = marker_of(paths) if columns else None
     if not columns or (marker is not None and os.path.exists(marker)):  # noqa: PTH110
         return
     listed, hashed = ", ".join(map(text, paths)), ", ".join(map(name, columns))
@@ -71,9 +71,7 @@ def check_stored_values(connection: Any, path: str) -> None:
     for schema, table, column, kind in connection.execute(_STORED).fetchall():
         if (range_ := _range(column, kind)) is not None:
             ranges.setdefault((schema, table), []).append(f"bool_and({range_})")
-    # Changes stay in the write-ahead log until a checkpoint.
-    paths = [each for each in (path, path + ".wal") if os.path.exists(each)]  # noqa: PTH110
-    marker = _marker(paths) if ranges else None
+    marker = marker_of([path, *log_of(path)]) if ranges else None
     if not ranges or (marker is not None and os.path.exists(marker)):  # noqa: PTH110
         return
     for (schema, table), listed in ranges.items():
@@ -102,7 +100,7 @@ def _range(column: str, kind: str) -> str | None:
     return f"{name(column)} BETWEEN {' AND '.join(ends)}"
 
 
-def _marker(paths: Sequence[str]) -> str | None:
+def marker_of(paths: Sequence[str]) -> str | None:
     """Return a marker file, which exists if these files were read whole; None for small files.
 
     It is in a folder that only this user can write to. A user who can write there can also change

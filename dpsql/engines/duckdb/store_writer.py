@@ -15,6 +15,7 @@ from typing import Any, Self
 
 import _duckdb as duckdb
 
+from dpsql.engines.duckdb.cut_texts import require_short_texts
 from dpsql.engines.duckdb.file_views import create_views
 from dpsql.engines.duckdb.files import CannotOpen, Signature, Sources, identity_of, name, text
 from dpsql.engines.duckdb.hardening import about_text, configuration
@@ -184,6 +185,7 @@ class StoreOfDuckDB:
             else:
                 connection.execute(f"ATTACH {text(self._sources.path)} AS {_OWNERS} (READ_ONLY)")
                 connection.execute(f"USE {name(_OWNERS)}")
+                require_short_texts(connection, self._sources)
         except CannotOpen as error:
             raise Unreachable(self._sources.complaint(error.why)) from None
         except duckdb.Error:

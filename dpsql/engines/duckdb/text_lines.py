@@ -19,6 +19,7 @@ from typing import IO, cast
 
 from dpsql.engines.duckdb.files import CannotOpen
 from dpsql.model.dataclass import dataclass
+from dpsql.model.resources import LONGEST_TEXT
 
 BLOCK = 1 << 20
 MOST_BYTES = 2 * BLOCK
@@ -34,10 +35,14 @@ NO_TEXT = "\ufffd"
 
 @dataclass(frozen=True, slots=True)
 class LineFile:
-    """A file that DuckDB reads line by line, and an upper bound on the bytes of a line."""
+    """A file that DuckDB reads line by line, with an upper bound on the bytes of a line.
+
+    Reading needs room for `most_bytes`; no line has more than `line_bytes`.
+    """
 
     path: str
     most_bytes: int = MOST_BYTES
+    line_bytes: int = MOST_BYTES
 
 
 def first_lines(path: str, encoding: str, count: int) -> list[str]:
@@ -72,11 +77,25 @@ def readable(path: str, encoding: str) -> LineFile:
     """
     try:
         with _bytes(path) as stream:
-            if encoding == "utf-8" and _is_clean(iter(lambda: stream.read(BLOCK), b"")):
-                return LineFile(path)
+            blocks = _Blocks(stream)
+            if encoding == "utf-8" and _is_clean(iter(blocks.read, b"")):
+                return LineFile(path, line_bytes=LONGEST_TEXT if blocks.short else MOST_BYTES)
     except (OSError, EOFError):
         raise CannotOpen("unreadable") from None
     return _mended(path, encoding)
+
+
+class _Blocks:
+    """Blocks of a file. They are `short` if each half of the longest text has a line end."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream, self.short = stream, True
+
+    def read(self) -> bytes:
+        block, half = self._stream.read(BLOCK), LONGEST_TEXT // 2
+        starts = range(0, len(block) - half + 1, half)
+        self.short = self.short and all(block.find(b"\n", n, n + half) >= 0 for n in starts)
+        return block
 
 
 def _is_clean(blocks: Iterable[bytes]) -> bool:
@@ -111,7 +130,7 @@ def _mended(path: str, encoding: str) -> LineFile:
             longest = max(longest, len(max(body.split(b"\n"), key=len)))
             if written > MOST_MENDED:
                 raise CannotOpen("unclean")
-    return LineFile(f"/proc/self/fd/{descriptor}", max(MOST_BYTES, longest))
+    return LineFile(f"/proc/self/fd/{descriptor}", max(MOST_BYTES, longest), longest)
 
 
 def _cut(path: str, encoding: str) -> Iterator[str]:

@@ -98,8 +98,8 @@ class _Worker:
         try:
             self._signature = settings.sources.signature()
             stored = settings.sources.stored()
-            self._private = private(settings.sources, settings.memory, _spill(settings))
-            opened = Opened(self._signature, stored, about_store(self._private))
+            self._private, cuts = private(settings.sources, settings.memory, _spill(settings))
+            opened = Opened(self._signature, stored, about_store(self._private), cuts)
             if settings.sources.path is not None:
                 # Never closed: that would release DuckDB's lock on it.
                 self._file = os.open(settings.sources.path, os.O_RDONLY)

@@ -192,21 +192,25 @@ def _column(name: str, declared: str, collation: int | None, *, never_null: bool
         name,
         kind,
         declared,
-        not_null=never_null and not _may_be_read_as_null(kind, declared),
+        not_null=never_null and not _may_be_nan(kind),
         bits=BITS.get(declared, 64),
         identifies=binary and re.match(r"character(\(|$)|.*citext$", declared) is None,
+        may_be_long=kind == tree.VARCHAR and _may_be_long(declared),
     )
 
 
-def _may_be_read_as_null(kind: tree.SqlType | None, declared: str) -> bool:
-    """Test whether a value may be read as NULL: NaN, or a text too long to be read.
+def _may_be_nan(kind: tree.SqlType | None) -> bool:
+    """Test whether a value may be NaN, which is read as NULL."""
+    return kind is not None and kind.kind in (tree.Kind.DECIMAL, tree.Kind.DOUBLE)
+
+
+def _may_be_long(declared: str) -> bool:
+    """Test whether a text type admits texts of more bytes than a key that is read.
 
     >>> names = [f"character varying{n}" for n in ("", "(16384)", "(16385)")]
-    >>> [_may_be_read_as_null(tree.VARCHAR, name) for name in names]
+    >>> [_may_be_long(name) for name in names]
     [True, False, True]
     """
-    if kind != tree.VARCHAR:
-        return kind is not None and kind.kind in (tree.Kind.DECIMAL, tree.Kind.DOUBLE)
     size = re.search(r"\((\d+)\)$", declared)
     return size is None or int(size[1]) > LONGEST_READ // MOST_BYTES
 

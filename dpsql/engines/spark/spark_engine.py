@@ -61,7 +61,8 @@ class SparkEngine(ReadingEngine[Signature]):
         columns: dict[str, list[SchemaColumn]] = {table: [] for table in self._files}
         for table, name, kind in self._ask("declared", self._database.files):
             bits = BITS.get(kind, 64)
-            columns[table].append(SchemaColumn(name, sql_type(kind), kind, bits=bits))
+            read, long = sql_type(kind), sql_type(kind) == tree.VARCHAR
+            columns[table].append(SchemaColumn(name, read, kind, bits=bits, may_be_long=long))
         return tuple(SchemaTable(table, tuple(listed)) for table, listed in columns.items())
 
     def verify(self) -> None:

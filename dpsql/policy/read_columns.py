@@ -1,0 +1,70 @@
+"""Columns as they are read: which texts are cut, and which facts about stored values stay.
+
+Proof (PRIVACY.md R101). Facts are about values as they are read.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+from dpsql.model.schema import SchemaColumn, SchemaTable
+from dpsql.model.tree import VARCHAR, StoredAs, Value
+from dpsql.policy.check_constraints import Check, checks
+from dpsql.policy.draft import DraftColumn, DraftTable
+
+
+def reading_of(
+    table: DraftTable, column: DraftColumn, stored: SchemaColumn, most: int
+) -> StoredAs | None:
+    """Return how a column is read; a text that may be longer is cut to `most` characters.
+
+    Keys and links are not cut, because different units would have one key; listed values need no
+    cut. Where these may be long, long ones are NULL.
+    """
+    reading = stored.reading
+    if stored.type != VARCHAR:
+        return reading
+    if reading is not None:
+        return StoredAs(reading.column, reading.path, reading.json, most if reading.path else 0)
+    listed = column.values is not None or column.values_from is not None
+    cuts = stored.may_be_long and not listed and not _identifies(table, stored)
+    return StoredAs(stored.name, most=most) if cuts else None
+
+
+def is_read_never_null(table: DraftTable, stored: SchemaColumn) -> bool:
+    """Test whether read values are never NULL."""
+    may_be_null = stored.may_be_long and _identifies(table, stored)
+    return stored.is_never_null and stored.reading is None and not may_be_null
+
+
+def _identifies(table: DraftTable, column: SchemaColumn) -> bool:
+    """Test whether a column is a key, a link, or determines the unit."""
+    links = (*table.named_links, *table.same_unit)
+    names = {*table.key, *(n for each in table.determining for n in each)}
+    names |= {n for link in links for n in link.columns}
+    return column.name.lower() in {name.lower() for name in names}
+
+
+def is_enforced(
+    column: DraftColumn,
+    schema_column: SchemaColumn,
+    schema_table: SchemaTable,
+    bounds: tuple[Any, Any] | None,
+    values: tuple[Value, ...] | None,
+) -> bool:
+    """Test whether a CHECK, an ENUM or a foreign key keeps every value within its domain."""
+    check = checks(schema_table).get(schema_column.name.lower(), Check())
+    if bounds is not None:
+        ends = None if check.bounds is None else tuple(map(Fraction, check.bounds))
+        return ends is not None and bounds[0] <= ends[0] and ends[1] <= bounds[1]
+    if column.values_from is not None:
+        source = column.values_from[0].lower(), [column.values_from[1].lower()]
+        return any(
+            key.exact
+            and [name.lower() for name in key.columns] == [schema_column.name.lower()]
+            and (key.table.lower(), [name.lower() for name in key.referenced]) == source
+            for key in schema_table.foreign_keys
+        )
+    enforced = schema_column.enum_values or check.values
+    return bool(enforced) and values is not None and set(enforced) <= set(values)

@@ -1,0 +1,147 @@
+"""Long texts are cut where they are read, before any other function, and no key is cut."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from io import BytesIO
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from dpsql.dialects.duckdb.duckdb_dialect import DUCKDB
+from dpsql.engines.duckdb import hardening, text_lines
+from dpsql.engines.duckdb.declared_schema import tables as declared
+from dpsql.engines.duckdb.duckdb_engine import DuckDBEngine
+from dpsql.model.errors import PolicyError
+from dpsql.model.resources import LONGEST_TEXT, Database, Limits
+from dpsql.model.schema import Schema
+from dpsql.policy.bind import bind
+from dpsql.policy.load import load
+from dpsql.preparation.public_data import PublicTables
+from grammar_tests import bound, world
+from grammar_tests.bound import CATALOGS
+from grammar_tests.laws import PlainEngine, compiled, integers
+from grammar_tests.world import Tables
+
+MOST, SHORT = 1000, 400
+LIMITS = Limits(memory="500MB", max_text_length=MOST)
+PADDING = "paid" + "é" * 2 * MOST
+ASKED = (
+    "SELECT SUM(GREATEST(0, LEAST(LENGTH(note), 9999))) FROM orders",
+    "SELECT COUNT(DISTINCT note) FROM orders",
+    "SELECT COUNT(*) FROM orders WHERE note LIKE '%z'",
+    "SELECT COUNT(*) FROM orders WHERE RIGHT(note, 1) = 'z'",
+    """SELECT COUNT(*) FROM orders AS a JOIN orders AS b
+    ON a.customer_id = b.customer_id AND a.note = b.note""",
+    """SELECT COUNT(*) FROM (SELECT customer_id, MAX(UPPER(note)) AS most FROM orders
+    GROUP BY customer_id) AS t WHERE most LIKE 'PAIDÉ%' AND most NOT LIKE '%Z'""",
+    "SELECT note, COUNT(*) FROM orders GROUP BY note",
+)
+
+
+def with_long_texts(cut: int | None = None) -> Tables:
+    """Orders whose texts differ beyond the longest length alone, whole or cut."""
+    tables = world.well_behaved()
+    orders = [
+        (*row[:7], (PADDING + "z" * (n % 3))[:cut], *row[8:]) if n % 4 == 0 else row
+        for n, row in enumerate(tables["orders"])
+    ]
+    return tables | {"orders": orders}
+
+
+def database(folder: Path, tables: Tables) -> str:
+    path = str(folder / "shop.duckdb")
+    source = world.build(tables, constraints=True)
+    source.execute(f"ATTACH '{path}' AS there")
+    source.execute("COPY FROM DATABASE memory TO there")
+    source.execute("CREATE SCHEMA there.more")
+    source.execute("CREATE TABLE there.more.notes AS SELECT order_id, note FROM orders")
+    source.execute("DETACH there")
+    return path
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[DuckDBEngine]:
+    path = database(tmp_path, with_long_texts())
+    with DuckDBEngine(Database("duckdb", path), LIMITS) as opened:
+        yield opened
+
+
+def unlike(engine: DuckDBEngine) -> list[str]:
+    """The questions with other integers than over cut texts in a plain engine."""
+    plain = PlainEngine(world.build(with_long_texts(MOST), constraints=True))
+    draft = load(str(CATALOGS / "shop.toml"))
+    policy = bind(draft, engine.schema(), PublicTables(plain, DUCKDB).values)
+    plans = {sql: compiled(sql, policy, plain) for sql in ASKED}
+    return [sql for sql, plan in plans.items() if integers(plan, engine) != integers(plan, plain)]
+
+
+def test_answers_are_those_over_cut_texts(engine: DuckDBEngine) -> None:
+    assert unlike(engine) == []
+    for table in ("more.notes", "main.orders", "orders"):
+        longest = engine.rows(f"SELECT MAX(LENGTH(note)) FROM {table}")
+        assert list(longest) == [(MOST,)]
+
+
+def test_wrong_twin_texts_that_are_not_cut(engine: DuckDBEngine) -> None:
+    with DuckDBEngine(Database("duckdb", engine._sources.path), Limits(memory="500MB")) as whole:
+        assert len(unlike(whole)) > len(ASKED) / 2
+
+
+def test_a_long_text_changes_no_declaration(engine: DuckDBEngine, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    with DuckDBEngine(Database("duckdb", database(other, with_long_texts(SHORT))), LIMITS) as short:
+        plain, cut = short.schema(), engine.schema()
+    found = [(t.name, c.name) for t in cut.tables for c in t.columns if c.cut]
+    assert found == [("orders", "note"), ("more.notes", "note")]
+    assert not any(column.cut for table in plain.tables for column in table.columns)
+    assert repr(cut.tables).replace("cut=True", "cut=False") == repr(plain.tables)
+
+
+def test_a_long_key_is_refused() -> None:
+    """Whether a database has a constraint or not: two long keys would be one person."""
+    policy = bound.shop()[0]
+    draft = load(str(CATALOGS / "shop.toml"))
+    tables = declared(bound.shop()[1].rows)
+    assert bind(draft, Schema(tables, ""), lambda *_named: []).unit == policy.unit
+    cut = [replace(t, columns=tuple(replace(c, cut=True) for c in t.columns)) for t in tables]
+    with pytest.raises(PolicyError, match="no key is cut"):
+        bind(draft, Schema(tuple(cut), ""), lambda *_named: [])
+
+
+@pytest.mark.parametrize("ending", ["parquet", "csv"])
+def test_texts_of_files_are_cut(tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"t.{ending}"
+    long = "x" * (LONGEST_TEXT + 7)
+    rows = f"SELECT 1 AS id, '{long}' AS note, 'k' AS code UNION ALL SELECT 2, 'y', 'l'"
+    duckdb.execute(f"COPY ({rows}) TO '{path}'")
+    data = Database("duckdb", files=(("t", str(path)),))
+    with DuckDBEngine(data, Limits(memory="500MB")) as opened:
+        (table,) = opened.schema().tables
+        assert [column.name for column in table.columns if column.cut] == ["note"]
+        lengths = opened.rows("SELECT LENGTH(note), code FROM t ORDER BY code")
+        assert list(lengths) == [(LONGEST_TEXT, "k"), (1, "l")]
+
+
+def test_a_short_line_needs_no_look() -> None:
+    half = LONGEST_TEXT // 2
+    for line, short in ((half - 1, True), (LONGEST_TEXT, False)):
+        stream = BytesIO(b"\n".join([b"x" * line] * 99))
+        blocks = text_lines._Blocks(stream)
+        assert list(iter(blocks.read, b""))
+        assert blocks.short is short
+
+
+def test_no_store_of_whole_texts_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = list[object]()
+    monkeypatch.setattr(hardening, "_attach_store", lambda *given: asked.append(given))
+    for tables, attached in ((with_long_texts(), False), (with_long_texts(SHORT), True)):
+        asked.clear()
+        folder = tmp_path / str(attached)
+        folder.mkdir()
+        sources = hardening.Sources(database(folder, tables), (), longest=MOST)
+        hardening.private(sources, "500MB").connection.close()
+        assert bool(asked) is attached
