@@ -149,6 +149,31 @@ def test_long_texts_are_null_and_no_key_is_cut(
     assert (here[()][0], there[()][0]) == (12, 11)  # seven people, whom a unique key tells apart
 
 
+NOTED = "SELECT COUNT(DISTINCT pid) FROM visits WHERE LENGTH(note) = 65536 AND note LIKE '%b'"
+
+
+@pytest.mark.full("opens servers or connects clients")
+def test_a_text_that_is_no_key_is_cut_before_any_function(
+    pg: psycopg.Connection[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built(pg, "TEXT", "TEXT", [f"p{n}" for n in range(9)])
+    note = "repeat('é', 65535) || 'b' || repeat('c', 5000)"
+    pg.execute(f"ALTER TABLE public.visits ADD note TEXT NOT NULL DEFAULT {note}")
+    noted = POLICY.replace("shop = {", "note = {}\nshop = {")
+    long = World(pg, noted)
+    assert long.counted(long.plan(NOTED)) == [{(): (9,)}]
+    assert long.moved(NOTED, *without("p7")) is None
+    (column,) = [c for t in long.policy.tables for c in t.columns if c.name == "note"]
+    assert column.not_null
+
+    def whole(alias: str, field: Field, _reading: StoredAs | None) -> str:
+        return f'({alias}."{field.name}"::text COLLATE "C")'
+
+    monkeypatch.setattr(postgres_relations, "column_sql", whole)
+    twin = World(pg, noted)
+    assert twin.counted(twin.plan(NOTED)) == [{(): (0,)}]
+
+
 # --- the server's equality is not ours ---
 
 LOOSE = "CREATE COLLATION public.loose (provider = icu, locale = 'und', deterministic = false)"
