@@ -33,7 +33,7 @@ from dpsql.model.schema import ForeignKey, Schema, SchemaTable
 from dpsql.model.tree import INTEGER, VARCHAR
 from dpsql.owner import public_findings
 from dpsql.owner.check import check_policy
-from dpsql.policy.bind import Check, checks
+from dpsql.policy.check_constraints import Check, checks
 from dpsql.policy.load import load
 from dpsql.policy.private_views import unreadable
 from dpsql.preparation import public_elsewhere

@@ -6,7 +6,7 @@ as in `compiler.track.units`: PRIVACY.md R2, R93.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from enum import StrEnum
 from typing import Any, assert_never
@@ -141,14 +141,14 @@ class _Table:
         if not self.table.private:
             return []
         dialect = dialects(self.policy.database).database
-        longest = self.policy.limits.max_text_length
         questions = [
             question
             for column in self.table.columns
             for question in (
                 *self._absent(column),
                 *self._not_numbers(column, dialect),
-                *_questions(column, self._read(column), dialect, longest),
+                *_questions(column, self._read(column), dialect),
+                *self._long_texts(column, dialect),
             )
         ]
         if not questions:
@@ -183,6 +183,24 @@ class _Table:
         fix = "Store NULL where a number is missing, or accept that."
         place = ("columns", column.name)
         return [_Question("nan", condition, column.name, place, what, fix=fix)]
+
+    def _long_texts(self, column: ColumnPolicy, dialect: Dialect) -> list[_Question]:
+        """Return the question for texts that are cut, or NULL where keys are (PRIVACY.md R101)."""
+        if column.type != VARCHAR:
+            return []
+        name, most, text = (
+            self._read(column),
+            self.policy.limits.max_text_length,
+            (Ref(0, VARCHAR),),
+        )
+        long = f"{dialect.expression(Call('length', text, INTEGER), {0: name})} >= {most}"
+        what = f"have {most:,} characters or more in {column.name}: further ones are not read."
+        if column.reading is None:
+            stored = {0: f"t0.{identifier(column.name)}"}
+            size = dialect.expression(Call("strlen", text, INTEGER), stored)
+            long = f"({long} OR ({size} > {LONGEST_READ} AND {name} IS NULL))"
+        fix, place = "Raise max_text_length, or store shorter texts.", ("columns", column.name)
+        return [_Question("long", long, column.name, place, what, fix=fix)]
 
     def _read(self, column: ColumnPolicy) -> str:
         """Return a column of the table with alias t0."""
@@ -477,7 +495,7 @@ class _Table:
         return self.lines.of(("tables", self.table.name, *place))
 
 
-def _questions(column: ColumnPolicy, name: str, dialect: Dialect, longest: int) -> list[_Question]:
+def _questions(column: ColumnPolicy, name: str, dialect: Dialect) -> list[_Question]:
     """Return conditions on a column with the text `name` that no row should meet."""
     place = ("columns", column.name)
     result = []
@@ -499,31 +517,12 @@ def _questions(column: ColumnPolicy, name: str, dialect: Dialect, longest: int) 
         what = f"have more than {column.max_length} characters in {column.name}: they are clipped."
         fix = "Raise max_length, or accept."
         result.append(_Question("length", longer, column.name, place, what, fix=fix))
-    if column.type == VARCHAR:
-        result += _long_texts(column, name, dialect, longest)
     if column.values is not None:
         listed = ", ".join(dialect.constant(Literal(v, column.type)) for v in column.values)
         what = f"have a {column.name} that is not listed: they are in no group."
         unlisted, fix = f"{name} NOT IN ({listed})", "List it, or accept."
         result.append(_Question("values", unlisted, column.name, place, what, fix=fix))
     return result
-
-
-def _long_texts(
-    column: ColumnPolicy, name: str, dialect: Dialect, longest: int
-) -> Iterator[_Question]:
-    """Yield questions for texts that are cut, and for keys that are too long (PRIVACY.md R101)."""
-    place = ("columns", column.name)
-    length = dialect.expression(Call("length", (Ref(0, VARCHAR),), INTEGER), {0: name})
-    what = f"have {longest:,} characters or more in {column.name}: further ones are not read."
-    fix = "Raise max_text_length in [limits], or accept."
-    yield _Question("long", f"{length} >= {longest}", column.name, place, what, fix=fix)
-    if column.reading is None:
-        stored = {0: f"t0.{identifier(column.name)}"}
-        size = dialect.expression(Call("strlen", (Ref(0, VARCHAR),), INTEGER), stored)
-        what = f"have more than {LONGEST_READ:,} bytes in {column.name}: they are read as NULL."
-        absent = f"{size} > {LONGEST_READ} AND {name} IS NULL"
-        yield _Question("long", absent, column.name, place, what, fix="Store shorter keys.")
 
 
 def _named(link: Link) -> str:

@@ -187,8 +187,7 @@ def _text_view(
         nulls = ", ".join(f"NULL::{c.type} AS {name(c.name)}" for c in columns)
         return FileView(f"SELECT {nulls} WHERE false")
     texts = tuple(c.name for c in columns if c.type == TEXT)
-    united = (" UNION ALL ".join(each) for each in (selects, findings))
-    return FileView(*united, texts, most)
+    return FileView(" UNION ALL ".join(selects), " UNION ALL ".join(findings), texts, most)
 
 
 # --- Parquet ---

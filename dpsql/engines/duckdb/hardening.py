@@ -107,12 +107,12 @@ def private(sources: Sources, memory: str, spill: Spill | None = None) -> Privat
             sources.path or ":memory:", read_only=read_only, config=configuration(memory)
         )
         require_own_names(connection)
-        cuts = list[Column]()
+        cuts, allowed = list[Column](), list[str]()
         if sources.path is not None:
             check_stored_values(connection, sources.path)
             cuts = long_texts_of(connection, sources)
         if cuts:  # a store of such tables holds whole texts
-            connection, allowed = open_over(connection, sources, cuts, configuration(memory)), []
+            connection = open_over(connection, sources, cuts, configuration(memory))
         else:
             allowed, cuts = create_views(connection, sources)
             _attach_store(connection, sources)
