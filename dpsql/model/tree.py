@@ -120,20 +120,14 @@ def decimal(precision: int, scale: int) -> SqlType:
 class StoredAs:
     """The way a column is read if its values are not stored directly.
 
-    `path` leads to the value within `column`, by field names and by places in lists from 1, in a
-    JSON text or in values of the database. The value is then converted, and NULL if that fails. A
-    text is cut to `most` characters, if that is not 0.
+    `path` leads to the value in `column`, by field names and places in lists from 1, in JSON or in a
+    nested value. It is converted, NULL if that fails; a text is cut to `most` characters, unless 0.
     """
 
     column: str
     path: tuple[str | int, ...] = ()
     json: bool = False
     most: int = field(default=0, repr=False)
-
-    @property
-    def only_cuts(self) -> bool:
-        """True if a column is read as it is stored, except that long texts are cut."""
-        return self.most > 0 and not self.path and not self.json
 
 
 Value: TypeAlias = "None | bool | int | Decimal | float | str | date | datetime | time | uuid.UUID"

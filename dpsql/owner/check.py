@@ -148,7 +148,7 @@ class _Table:
                 *self._absent(column),
                 *self._not_numbers(column, dialect),
                 *_questions(column, self._read(column), dialect),
-                *self._long_texts(column, dialect),
+                *([self._long_texts(column, dialect)] if column.type == VARCHAR else []),
             )
         ]
         if not questions:
@@ -184,23 +184,17 @@ class _Table:
         place = ("columns", column.name)
         return [_Question("nan", condition, column.name, place, what, fix=fix)]
 
-    def _long_texts(self, column: ColumnPolicy, dialect: Dialect) -> list[_Question]:
+    def _long_texts(self, column: ColumnPolicy, dialect: Dialect) -> _Question:
         """Return the question for texts that are cut, or NULL where keys are (PRIVACY.md R101)."""
-        if column.type != VARCHAR:
-            return []
-        name, most, text = (
-            self._read(column),
-            self.policy.limits.max_text_length,
-            (Ref(0, VARCHAR),),
-        )
-        long = f"{dialect.expression(Call('length', text, INTEGER), {0: name})} >= {most}"
+        name, most = self._read(column), self.policy.limits.max_text_length
+        length = dialect.expression(Call("length", (Ref(0, VARCHAR),), INTEGER), {0: name})
+        long, place = f"{length} >= {most}", ("columns", column.name)
         what = f"have {most:,} characters or more in {column.name}: further ones are not read."
         if column.reading is None:
-            stored = {0: f"t0.{identifier(column.name)}"}
-            size = dialect.expression(Call("strlen", text, INTEGER), stored)
+            strlen, stored = Call("strlen", (Ref(0, VARCHAR),), INTEGER), identifier(column.name)
+            size = dialect.expression(strlen, {0: f"t0.{stored}"})
             long = f"({long} OR ({size} > {LONGEST_READ} AND {name} IS NULL))"
-        fix, place = "Raise max_text_length, or store shorter texts.", ("columns", column.name)
-        return [_Question("long", long, column.name, place, what, fix=fix)]
+        return _Question("long", long, column.name, place, what, fix="Raise max_text_length.")
 
     def _read(self, column: ColumnPolicy) -> str:
         """Return a column of the table with alias t0."""

@@ -56,7 +56,7 @@ def column_sql(alias: str, column: Field, reading: StoredAs | None) -> str:
     >>> column_sql("t1", Field(1, "n", VARCHAR), StoredAs("n", most=9))
     '(CASE WHEN octet_length(t1."n") <= 9 THEN t1."n"::text ELSE left(t1."n"::text, 9) END COLLATE "C")'
     """  # noqa: E501
-    if reading is not None and not reading.only_cuts:
+    if reading is not None and (reading.path or not reading.most):
         raise lacking(f"a column that is read as another, like {column.name}")
     name = f"{alias}.{identifier(column.name)}"
     match column.type.kind:

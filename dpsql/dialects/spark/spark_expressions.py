@@ -238,7 +238,7 @@ def column_sql(alias: str, column: algebra.Field, reading: tree.StoredAs | None)
     >>> column_sql("t1", algebra.Field(1, "n", VARCHAR), tree.StoredAs("n", most=9))
     '(CASE WHEN octet_length(t1."n") <= 9 THEN t1."n" ELSE left(t1."n", 9) END)'
     """
-    if reading is not None and not reading.only_cuts:
+    if reading is not None and (reading.path or not reading.most):
         raise lacking(f"a column that is read as another, like {column.name}")
     stored = f"{alias}.{tree.identifier(column.name)}"
     if column.type.kind is tree.Kind.VARCHAR:

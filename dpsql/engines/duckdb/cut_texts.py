@@ -53,8 +53,8 @@ def long_columns(
     sql = f"SELECT [{', '.join(flags)}] FROM {source}"
 
     def find() -> list[str]:
-        ((found,),) = connection.execute(sql).fetchall()
-        return [each for each, is_long in zip(columns, found, strict=True) if is_long]
+        ((are_long,),) = connection.execute(sql).fetchall()
+        return [each for each, is_long in zip(columns, are_long, strict=True) if is_long]
 
     return list(_remembered(paths, sql, find))
 
@@ -78,12 +78,12 @@ def long_texts_of(connection: Any, sources: Sources) -> list[Column]:
     for schema, table, column in connection.execute(_TEXTS).fetchall():
         tables.setdefault((schema, table), []).append(column)
     assert sources.path is not None
-    paths, found = [sources.path, *log_of(sources.path)], list[Column]()
+    paths, long = [sources.path, *log_of(sources.path)], list[Column]()
     for (schema, table), columns in tables.items():
         source = f"{name(schema)}.{name(table)}"
         listed = long_columns(connection, source, columns, sources.longest, paths)
-        found += [(schema, table, column) for column in listed]
-    return found
+        long += [(schema, table, column) for column in listed]
+    return long
 
 
 def require_short_texts(connection: Any, sources: Sources) -> None:
@@ -121,7 +121,7 @@ def _remembered(paths: Sequence[str], about: str, find: Callable[[], list[str]])
     place = f"{marker}-{sha256(about.encode()).hexdigest()[:16]}"
     with suppress(OSError, ValueError), open(place, encoding="utf-8") as file:  # noqa: PTH123
         return [str(each) for each in json.load(file)]
-    found = find()
+    columns = find()
     with suppress(OSError), open(place, "x", encoding="utf-8") as file:  # noqa: PTH123
-        json.dump(found, file)
-    return found
+        json.dump(columns, file)
+    return columns

@@ -298,4 +298,4 @@ def sources_of(database: Database, longest: int = LONGEST_TEXT) -> Sources:
         for each in (database.path, database.prepared, database.spill)
     )
     files = tuple((table, str(Path(file).absolute())) for table, file in database.files)
-    return Sources(path, files, store, spill, database.formats, longest)
+    return Sources(path, files, store, spill, formats=database.formats, longest=longest)

@@ -107,10 +107,10 @@ def _with_cuts(connection: Any, view: FileView, paths: Sequence[str], most: int)
     if view.most is not None and view.most <= most:
         return view
     source = f"({view.select})"
-    found = long_columns(connection, source, view.texts, most, paths)
-    if not found:
+    cuts = long_columns(connection, source, view.texts, most, paths)
+    if not cuts:
         return view
-    return replace(view, select=cut(source, found, most), cuts=tuple(found))
+    return replace(view, select=cut(source, cuts, most), cuts=tuple(cuts))
 
 
 def partition_keys(paths: Sequence[str]) -> tuple[str, ...]:
