@@ -118,10 +118,9 @@ def decimal(precision: int, scale: int) -> SqlType:
 
 @dataclass(frozen=True, slots=True)
 class StoredAs:
-    """The way a column is read if its values are not stored directly.
+    """Reading of the value at `path` in `column`: fields and places from 1, of JSON or nested.
 
-    `path` leads to the value in `column`, by field names and places in lists from 1, in JSON or in a
-    nested value. It is converted, NULL if that fails; a text is cut to `most` characters, unless 0.
+    It is converted, and NULL if that fails. A text is cut to `most` characters, unless that is 0.
     """
 
     column: str
