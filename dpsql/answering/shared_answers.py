@@ -23,9 +23,11 @@ def told_again(compiler: Compiler, vault: Vault, query: Question) -> Answer | No
     else None.
     """
     remembered = vault.remembered(compiler, query)
-    loan = None if remembered else lent(compiler, vault, query)
-    if loan is None:
+    if remembered is not None or not query.account.budget.share_answers:
         return remembered
+    loan = lent(compiler, vault, query)
+    if loan is None:
+        return None
     released, question = loan
     price = query.account.price_of(released)
     if price.amount:

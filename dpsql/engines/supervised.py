@@ -179,7 +179,14 @@ class SupervisedWorker(ABC):
         worker = self._worker or self._start()
 
         def tick() -> None:
-            _stop_if_due(call, worker)
+            now = monotonic()
+            if call.kill_after is not None:
+                if now > call.kill_after:
+                    worker.kill()
+            elif call.stop.requested or call.broken is not None or now > call.deadline:
+                call.timed_out = not call.stop.requested
+                call.kill_after = now + call.grace
+                worker.interrupt(call.number)
 
         if not self._opened:
             opened = self._open(call, worker, tick)
@@ -213,18 +220,6 @@ class SupervisedWorker(ABC):
             self._worker.disown()
         self._lock = RLock()
         self._call, self._worker, self._opened = None, None, False
-
-
-def _stop_if_due(call: WorkerCall, worker: WorkerProcess) -> None:
-    """Interrupt a call that was cancelled or is too late; kill the worker if that fails."""
-    now = monotonic()
-    if call.kill_after is not None:
-        if now > call.kill_after:
-            worker.kill()
-    elif call.stop.requested or call.broken is not None or now > call.deadline:
-        call.timed_out = not call.stop.requested
-        call.kill_after = now + call.grace
-        worker.interrupt(call.number)
 
 
 def reply_of(worker: WorkerProcess, tick: Tick, call: WorkerCall | None = None) -> Reply:

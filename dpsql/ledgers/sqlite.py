@@ -113,7 +113,8 @@ class StoredLedger:
         with self._writing() as book:
             before = book.state.spent(charge.budget)
             for each in (charge, *more):
-                open_windows(book, each)
+                if each.calendars:
+                    open_windows(book, each)
                 spent = spent_after(book.state, each)
                 append_charge(book, each)
         return replace(spent, before=before)

@@ -112,7 +112,22 @@ class _Shape:
         slots.
         """
         if method == "__init__":
-            return self._init(scope)
+            parameters, named, lines = ["self"], list[str](), list[str]()
+            for name, one in self.fields.items():
+                parameter = value = name
+                if one.default is not MISSING:
+                    scope[f"__default_{name}"] = one.default
+                    parameter += f"=__default_{name}"
+                elif one.default_factory is not MISSING:
+                    scope[f"__make_{name}"] = one.default_factory
+                    parameter += "=MISSING"
+                    value = f"__make_{name}() if {name} is MISSING else {name}"
+                (named if one.kw_only else parameters).append(parameter)
+                lines.append(f" __set_{name}(self, {value})\n")
+            if hasattr(self._plain, "__post_init__"):
+                lines.append(" self.__post_init__()\n")
+            listed = ", ".join([*parameters, *["*"] * bool(named), *named])
+            return f"def __init__({listed}):\n{''.join(lines)} return"
         if method == "__repr__":
             shown = ", ".join(f"{name}={{self.{name}!r}}" for name in self.names_with("repr"))
             return f"def __repr__(self):\n return f'{{type(self).__qualname__}}({shown})'"
@@ -128,24 +143,6 @@ class _Shape:
 
     def names_with(self, option: str) -> list[str]:
         return [name for name, one in self.fields.items() if getattr(one, option)]
-
-    def _init(self, scope: dict[str, Any]) -> str:
-        parameters, named, lines = ["self"], list[str](), list[str]()
-        for name, one in self.fields.items():
-            parameter = value = name
-            if one.default is not MISSING:
-                scope[f"__default_{name}"] = one.default
-                parameter += f"=__default_{name}"
-            elif one.default_factory is not MISSING:
-                scope[f"__make_{name}"] = one.default_factory
-                parameter += "=MISSING"
-                value = f"__make_{name}() if {name} is MISSING else {name}"
-            (named if one.kw_only else parameters).append(parameter)
-            lines.append(f" __set_{name}(self, {value})\n")
-        if hasattr(self._plain, "__post_init__"):
-            lines.append(" self.__post_init__()\n")
-        listed = ", ".join([*parameters, *["*"] * bool(named), *named])
-        return f"def __init__({listed}):\n{''.join(lines)} return"
 
 
 def _slotted(

@@ -108,6 +108,9 @@ class Compiler:
                 return refused.reason is not Reason.UNBOUNDED_INPUT
             return True
 
+        columns = (column for table in self.policy.tables for column in table.columns)
+        if not any(column.private_bounds for column in columns):
+            return ()
         return wanting(restrict_policy(self.policy, query.account.roles), compiles)
 
     def questions(self, query: Question) -> tuple[str, ...]:
@@ -214,6 +217,8 @@ class Compiler:
         return statement
 
     def _compiled(self, query: Question, policy: Policy) -> Prepared:
+        if query.account.roles is None:
+            return self._of_form(Form(self._parsed(query.request), policy, query))
         policy = restrict_policy(policy, query.account.roles)
         with withheld_names(policy, query.request.sql):
             return self._of_form(Form(self._parsed(query.request), policy, query))
@@ -228,7 +233,7 @@ class Compiler:
         query = form.query
         return prepare(
             replace(form.statement, empty_rows=query.account.empty_rows),
-            with_bounds(form.policy, query.bounds),
+            with_bounds(form.policy, query.bounds) if query.bounds else form.policy,
             query.account.budget,
             Fraction(query.account.epsilon),
             self.public,

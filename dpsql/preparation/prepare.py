@@ -138,7 +138,7 @@ def prepare(
         return replace(prepared, notices=(*more, *_reports((), reported)))
     bounded = infer(tracked, policy, public, evaluate)
     _are_listed(bounded, reported.cells)
-    bounded = with_listed(bounded, steps.shown)
+    bounded = with_listed(bounded, steps.shown) if steps.shown else bounded
     earlier = plans.plan_earlier_step(bounded, options)
     if earlier is not None:
         return earlier
@@ -163,7 +163,8 @@ def _announced(
 ) -> Prepared:
     """Return a plan under the columns of its text, with further notices."""
     columns = with_noise(columns, prepared.rewritten.expected)
-    notices = (*prepared.notices, *more, *_reports(prepared.blocks, reported))
+    reports = _reports(prepared.blocks, reported) if reported.notices else ()
+    notices = (*prepared.notices, *more, *reports)
     return replace(prepared, columns=columns, notices=notices)
 
 

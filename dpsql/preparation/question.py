@@ -199,7 +199,7 @@ def account(policy: Policy, analyst: str, *requested: Decimal | None) -> Account
         epsilon=epsilon,
         empty_rows=analyst in policy.empty_rows,
         caps=caps,
-        roles=roles_of(policy, analyst),
+        roles=roles_of(policy, analyst) if policy.roles else None,
     )
 
 

@@ -61,14 +61,12 @@ def keys_alone(bounded: Bounded, identities: Identities) -> Bounded:
     return replace(bounded, outer=Released(0, fields), blocks=blocks)
 
 
-def with_listed(bounded: Bounded, shown: ShownKeys | None) -> Bounded:
-    """Return the question that lists its private keys, if they were shown before.
+def with_listed(bounded: Bounded, shown: ShownKeys) -> Bounded:
+    """Return the question that lists its private keys, which were shown before.
 
     Rows of other keys are left out before any limit: they would use up what a unit may add.
     A key of more than `_LONGEST` values is not filtered by, because the text would be long.
     """
-    if shown is None:
-        return bounded
     (block,) = bounded.blocks
     rows = block.block.rows
     if shown.query_id and shown.keys:

@@ -120,12 +120,6 @@ class AnswerCache:
             answer = self._ledger.recall(analyst, question, BY_PLAN, least)
             if answer is not None and question in compiler.questions(query.at(answer.epsilon)):
                 return answer, question
-        return self._of_earlier_version(compiler, query, least)
-
-    def _of_earlier_version(
-        self, compiler: Compiler, query: Question, least: Decimal
-    ) -> tuple[Remembered, str] | None:
-        """Return an answer that an earlier version of dpsql charged under the present policy."""
         analyst, version = query.request.analyst, compiler.policy.version
         for each in compiler.prepared(query).alternatives:
             answer = self._ledger.recall(analyst, each.earlier, version, least)

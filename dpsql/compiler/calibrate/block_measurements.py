@@ -64,7 +64,14 @@ def measured_blocks(
     outer = bounded.outer
     first = first_groups(outer, [len(block.block.keys) for block in bounded.blocks])
     return [
-        _measure(block, identities, options, accountant, typed_ratios(outer, n), first.get(n))
+        _measure(
+            block,
+            identities,
+            options,
+            accountant,
+            typed_ratios(outer, n) if len(block.block.measures) > 1 else {},
+            first.get(n),
+        )
         for n, block in enumerate(bounded.blocks)
     ]
 
@@ -88,7 +95,8 @@ def _measure(
     sums = dict[int, tuple[Measurement, Family]]()
     calls = [bounded_call(bounded, n, contributions, options) for n in range(len(block.measures))]
     for place, unlimited in enumerate(calls):
-        if value := _over((place, ratios.get(place)), calls, polls, named, alike):
+        other = ratios.get(place)
+        if other is not None and (value := _over((place, other), calls, polls, named, alike)):
             values.append(value)
             continue
         recipe = recipe_of(unlimited.call)
@@ -111,6 +119,8 @@ def _measure(
 
 
 def _with_polls(measured: Measured, polls: Polls, named: _Columns) -> Measured:
+    if not (polls.missing or polls.bounds or polls.keys or polls.totals.binding):
+        return measured
     return replace(
         measured,
         polls=polls.held_before(named.places),
@@ -161,7 +171,7 @@ def _pair(recipe: Recipe, parts: Parts, place: int) -> dict[int, PairMoments]:
 
 
 def _over(
-    places: tuple[int, int | None],
+    places: tuple[int, int],
     calls: Sequence[BoundedCall],
     polls: Polls,
     named: _Columns,
@@ -171,8 +181,6 @@ def _over(
     None where the sum is measured directly.
     """
     place, other = places
-    if other is None:
-        return None
     call, divisor = calls[place], calls[other]
     recipes = recipe_of(call.call), recipe_of(divisor.call)
     if not (call.searched and divisor.searched) or call.wide or divisor.wide:

@@ -25,7 +25,6 @@ from dpsql.compiler.calibrate.level_shares import with_levels
 from dpsql.compiler.calibrate.measurements import PartColumn
 from dpsql.compiler.calibrate.poll_queries import of_shown
 from dpsql.compiler.calibrate.propose_test_release import (
-    events_of_tests,
     means_of,
     require_testable,
     tested,
@@ -58,7 +57,15 @@ from dpsql.model.algebra import Field, Relation
 from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import Span
-from dpsql.model.vocabulary import NANO, Event, EventPart, Loss, Neighbours, NoiseEvent
+from dpsql.model.vocabulary import (
+    NANO,
+    Event,
+    EventPart,
+    Loss,
+    Neighbours,
+    NoiseEvent,
+    SelectionEvent,
+)
 from dpsql.model.walk import refs
 
 _FIRST = 5
@@ -93,7 +100,7 @@ def calibrate(
     shares = with_claims(split(parts, outputs, accountant.order), parts, claims)
     payers = [Payer(accountant, neighbours, m.l0) for m in measured]
     spending = _Spending(measured, payers, allowance, selection, options)
-    if accountant.vectors_help and not claims:
+    if accountant.vectors_help and not claims and len(measured) > 1:
         levels = levels_of(spending.blocks(shares), queries[1:])
         sizes = [len(list(paid_for(m))) for m in measured]
         shares = with_levels(shares, sizes, levels, accountant.order)
@@ -146,7 +153,7 @@ def _priced(
     better.
     """
     outer, *stages = queries
-    levels = levels_of(blocks, stages)
+    levels = levels_of(blocks, stages) if len(blocks) > 1 else ()
     blocks = with_common_noise(blocks, queries, levels, accountant)
     event = Event(tuple(part for block in blocks for part in _events(block)))
     return PrivatePlan(
@@ -182,6 +189,8 @@ def _with_trees(
     neighbours: Neighbours,
     identities: Identities,
 ) -> Measured:
+    if not measured.histograms.single:
+        return measured
     payer = Payer(accountant, neighbours, measured.l0)
     return replace(measured, histograms=planned(measured.histograms, allowance, payer, identities))
 
@@ -237,7 +246,8 @@ def _released(
     count = len(measured.measurements.paid)
     paid = zip(measured.measurements.paid, allowances[:count], strict=True)
     noisy = tuple(r for each in paid for r in _paid(measured, *each, payer))
-    releases = tested(noisy, selection_delta, payer.l0)
+    means = means_of(measured.measurements.parts)
+    releases = tested(noisy, selection_delta, payer.l0) if means else noisy
     keys: Keys
     if bounded.domain is not None:
         keys = ListedKeys(bounded.domain, bounded.within, shown=bounded.shown)
@@ -310,4 +320,5 @@ def _events(block: BlockPlan) -> tuple[EventPart, ...]:
         *(NoiseEvent(tree.noise, tree.sensitivity) for tree in block.trees),
         *map(event_of, block.choices),
     )
-    return (*losses, *events_of_tests(block.releases), *selection_events(block.keys))
+    tests = (SelectionEvent(r.stability.delta) for r in block.releases if r.stability is not None)
+    return (*losses, *tests, *selection_events(block.keys))

@@ -82,7 +82,7 @@ def _shown_by_group(outer: Relation) -> Iterator[int]:
 
 
 def _shared(block: BlockPlan, accountant: Accountant) -> BlockPlan:
-    if not isinstance(block.keys, ListedKeys):
+    if not isinstance(block.keys, ListedKeys) or len(block.keys.domain) < 2:  # noqa: PLR2004
         return block
     better = {p: _better(p, len(block.keys.domain), accountant) for p in block.payments}
     tested = {release.payment for release in block.releases if release.stability is not None}
@@ -98,7 +98,7 @@ def _better(payment: Payment, groups: int, accountant: Accountant) -> Payment:
     noise, sensitivity = payment.noise, payment.sensitivity
     if isinstance(noise, CorrelatedNoise) or noise.mechanism is not Mechanism.DISCRETE_GAUSSIAN:
         return payment
-    if len(payment.columns) > 1 or not (groups and sensitivity.linf):
+    if len(payment.columns) > 1 or not sensitivity.linf:
         return payment
     if sensitivity.lower and sensitivity.upper:
         return payment

@@ -42,6 +42,8 @@ def with_claims(
     >>> with_claims(third, parts, [Claim(frozenset({0}), Fraction(1, 2), NOWHERE)])
     [Fraction(1, 2), Fraction(1, 4), Fraction(1, 4)]
     """
+    if not claims:
+        return list(shares)
     pools: list[tuple[frozenset[int], Fraction]] = []
     for claim in claims:
         places = frozenset(n for n, p in enumerate(parts) if claim.columns & set(p.columns))
@@ -55,7 +57,12 @@ def with_claims(
     left = 1 - sum((share for _, share in pools), Fraction(0))
     if left < 0 or (free and not left):
         raise _bad(claims[-1], "too little of the query's epsilon is left for it and the others")
-    return _scaled(shares, [*pools, (free, left)])
+    scaled = list(shares)
+    for places, amount in [*pools, (free, left)]:
+        total = sum(shares[n] for n in places)
+        for n in places:
+            scaled[n] = amount * shares[n] / total
+    return scaled
 
 
 def _pooled(
@@ -69,17 +76,6 @@ def _pooled(
         else:
             apart.append((members, amount))
     return [*apart, (places, share)]
-
-
-def _scaled(
-    shares: Sequence[Fraction], pools: Sequence[tuple[frozenset[int], Fraction]]
-) -> list[Fraction]:
-    scaled = list(shares)
-    for places, amount in pools:
-        total = sum(shares[n] for n in places)
-        for n in places:
-            scaled[n] = amount * shares[n] / total
-    return scaled
 
 
 def _bad(claim: Claim, why: str) -> Refused:

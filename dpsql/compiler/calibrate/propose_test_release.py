@@ -15,7 +15,7 @@ from dpsql.compiler.plan.measurement_kinds import Measurement, StableMean
 from dpsql.compiler.plan.private_plan import BoundedBlock, Release
 from dpsql.mechanisms.stability import stability
 from dpsql.model.errors import Reason, Refused
-from dpsql.model.vocabulary import EventPart, Neighbours, SelectionEvent
+from dpsql.model.vocabulary import Neighbours
 
 
 def means_of(parts: Sequence[Measurement]) -> list[StableMean]:
@@ -56,8 +56,3 @@ def tested(releases: tuple[Release, ...], delta: Fraction, l0: int) -> tuple[Rel
         return replace(release, stability=test_of_count)
 
     return tuple(map(with_test, releases))
-
-
-def events_of_tests(releases: Sequence[Release]) -> tuple[EventPart, ...]:
-    """Return the loss of the tests besides the noise of their counts."""
-    return tuple(SelectionEvent(r.stability.delta) for r in releases if r.stability is not None)

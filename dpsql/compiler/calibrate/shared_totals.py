@@ -55,8 +55,6 @@ def levels_of(blocks: Sequence[BlockPlan], stages: Sequence[Relation]) -> tuple[
 
     A table that a stage reads stays as it is, because the others do not exist yet.
     """
-    if len(blocks) < 2:  # noqa: PLR2004 - two tables are the fewest that can agree
-        return ()
     staged = {r.block for stage in stages for r in relations(stage) if isinstance(r, Released)}
     of_rows: dict[str, list[_Cells]] = defaultdict(list)
     for number, block in enumerate(blocks):

@@ -51,8 +51,8 @@ def split(parts: Sequence[Part], outputs: Sequence[Expression], order: int) -> l
     >>> split(both, [Ref(1, DOUBLE), Ref(2, DOUBLE)], 1)
     [Fraction(1, 2), Fraction(1, 2)]
     """
-    if not parts:
-        return []
+    if len(parts) < 2:  # noqa: PLR2004 - there is nothing to divide
+        return [Fraction(1)] * len(parts)
     moves = _Reader(parts).moves(outputs)
     costs = _costs(len(parts), moves, list(map(_equally, moves)))
     roots = [cost ** (1 / (order + 1)) for cost in (costs if any(costs) else [1.0] * len(parts))]

@@ -160,15 +160,24 @@ def _strategies(
     Wholes may also be sums of their parts. The change of a vector counts in L1, or `in_l2`.
     """
     vectors = accountant.vectors_help
-    centred = [replace(m, measurements=about_centres(m.measurements, identities)) for m in measured]
+    centred = [
+        replace(m, measurements=about_centres(m.measurements, identities))
+        if m.measurements.sums
+        else m
+        for m in measured
+    ]
     pool = partial(_pooled, identities=identities, order=accountant.order, sums=vectors)
     for way in [measured] if centred == measured else [measured, centred]:
         for joined in chain((way,), _joined(way, identities) if vectors else ()):
             yield from pool(joined)
         if not in_l2:
             continue
-        together = [with_squares_together(m.measurements, identities) for m in way]
-        squared = [replace(m, measurements=t) for m, t in zip(way, together, strict=True)]
+        squared = [
+            replace(m, measurements=with_squares_together(m.measurements, identities))
+            if m.measurements.families
+            else m
+            for m in way
+        ]
         if squared != way:
             yield from pool(squared)
 
@@ -214,6 +223,8 @@ def _divided(measured: Measured, identities: Identities, order: int, *, wholes: 
     proved = measured.bounded.block.max_rows_per_group
     if proved is None or proved != measured.contributions.rows_per_group.value:
         return measured
+    if all(part.condition is None for part in measured.measurements.parts):
+        return measured  # rows of different measurements are disjoint only by their conditions
     threshold = int(measured.bounded.domain is None)
     limits = RowLimits(proved, threshold, measured.bounded.tested, order, measured.nonnegative)
     measurements = divided(measured.measurements, limits, identities, wholes=wholes)

@@ -288,7 +288,7 @@ class Traced:
 
     def ends(self, expression: tree.Expression) -> Ends | None:
         """Return the ends of an expression, beyond its noise; None if no limit clips it."""
-        over_bases = self.rewritten(expression)
+        over_bases = self.rewritten(expression) if self.biased else None
         return None if over_bases is None else ends_of(over_bases, self.biased)
 
     def error_in_total(self, expression: tree.Expression) -> tree.Expression:

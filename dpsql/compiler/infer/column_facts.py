@@ -545,7 +545,12 @@ def _definitions(rows: algebra.Relation) -> Iterable[tuple[int, _Source]]:
             case algebra.Recursion() | algebra.Again():
                 yield from ((f.id, _Unknown(f.type)) for f in relation.fields)
             case algebra.Project():
-                yield from _projected(relation)
+                source = relation.input
+                absent = frozenset[int]()
+                if isinstance(source, algebra.Join) and source.kind is tree.JoinKind.LEFT:
+                    absent = frozenset(f.id for f in source.right.fields)
+                for number, computed in _computed(relation.items):
+                    yield number, replace(computed, padded=bool(refs(computed.expression) & absent))
             case algebra.Aggregate():
                 yield from _computed(relation.keys)
                 for measure in relation.measures:
@@ -562,16 +567,6 @@ def _definitions(rows: algebra.Relation) -> Iterable[tuple[int, _Source]]:
                     yield new.id, _OneOf(left.id, right.id, new.type)
             case _:
                 continue
-
-
-def _projected(relation: algebra.Project) -> Iterable[tuple[int, _Source]]:
-    """Yield the columns of a projection; after a LEFT JOIN the right side's can be NULL."""
-    source = relation.input
-    absent = frozenset[int]()
-    if isinstance(source, algebra.Join) and source.kind is tree.JoinKind.LEFT:
-        absent = frozenset(f.id for f in source.right.fields)
-    for number, computed in _computed(relation.items):
-        yield number, replace(computed, padded=bool(refs(computed.expression) & absent))
 
 
 def _computed(items: tuple[algebra.Item, ...]) -> Iterable[tuple[int, _Computed]]:

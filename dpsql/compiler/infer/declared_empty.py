@@ -132,7 +132,7 @@ def _outside(rows: algebra.Relation, origin: FactSource) -> Iterator[ByDeclarati
         for number in refs(stored):
             if (alone := about(stored, number)) is not None:
                 said[number].append(alone)
-    for field, table, declared in _listed(rows, origin.policy):
+    for field, table, declared in _listed(rows, origin.policy) if said else ():
         condition = both(tuple(said.get(field.id, ())))
         if condition is not None and declared.values is not None:
             # NULL is no other value: it may occur despite the declaration.

@@ -112,14 +112,14 @@ class _Block:
         # A domain limits a unit's groups only where keys outside it are dropped: the data
         # may contain values that the policy does not list.
         combinations = prod(len(d) for d in free if d is not None)
-        if domain:
+        if domain and domains:
             domain = possible(expressions, domain, self.block.rows, self.rows)
             places = [n for n, fixed in enumerate(determined) if not fixed]
             touched = max(1, len({tuple(row[n] for n in places) for row in domain}))
             combinations = touched if None in free else min(combinations, touched)
         limited = domain is not None or not free
         proved = combinations if limited else None
-        within = () if domain is None else tuple(self._within())
+        within = tuple(self._within()) if domain is not None and domains else ()
         return BoundedBlock(
             block=self.block,
             arguments=arguments,

@@ -65,7 +65,7 @@ from dpsql.model.notices import (
     Unprotected,
 )
 from dpsql.model.tree import AggregateCall, JoinKind, Literal, Ref, Star, Value, WindowCall
-from dpsql.model.vocabulary import ColumnPolicy, FactKind, Policy
+from dpsql.model.vocabulary import FactKind, Policy, TablePolicy
 from dpsql.model.walk import map_inputs, relations
 
 
@@ -101,14 +101,12 @@ def notices(
             cuts[alone] = tuple(sorted({*cuts.get(alone, ()), *notice.columns}))
     marked_cuts = [replace(notice, columns=columns) for notice, columns in cuts.items()]
     drowned = useless(plan, FactSource(policy, public, evaluate, limit), policy)
-    numbers = _numbers(bounded, fed)
-    others = [
-        Unprotected(numbers, t.name, name)
-        for t in policy.tables
-        for link in t.unprotected
-        for name in link.columns
+    unprotected = [
+        (t.name, name) for t in policy.tables for link in t.unprotected for name in link.columns
     ]
-    return (*marked_cuts, *others, *counted_keys(plan), *drowned)
+    numbers = _numbers(bounded, fed) if unprotected else ()
+    others = [Unprotected(numbers, *each) for each in unprotected]
+    return (*marked_cuts, *others, *dict.fromkeys(_counted(plan)), *drowned)
 
 
 def _numbers(bounded: private_plan.Bounded, fed: FedColumns) -> tuple[int, ...]:
@@ -127,15 +125,17 @@ def _numbers(bounded: private_plan.Bounded, fed: FedColumns) -> tuple[int, ...]:
 
 def undeclared(policy: Policy) -> Policy:
     """Return the policy without the owner's mere declarations about values of private columns."""
-    return policy.with_tables(
-        lambda t: replace(t, columns=tuple(map(_plain, t.columns))) if t.private else t
-    )
 
+    def plain(table: TablePolicy) -> TablePolicy:
+        columns = tuple(
+            c
+            if c.enforced or c.bounds is c.values is None
+            else replace(c, bounds=None, values=None)
+            for c in table.columns
+        )
+        return replace(table, columns=columns) if table.private else table
 
-def _plain(column: ColumnPolicy) -> ColumnPolicy:
-    if column.enforced or column.bounds is column.values is None:
-        return column
-    return replace(column, bounds=None, values=None)
+    return policy.with_tables(plain)
 
 
 def _unlimited(relation: Relation) -> Relation:
@@ -182,7 +182,8 @@ class _Block:
             if bound.measure is not None:
                 columns, same = every[bound.measure], alike[bound.measure]
                 yield from self._scaled(bound, bound.measure, columns, same)
-        yield from self._sampled(every, alike)
+        if self.plan.enforce_l0:
+            yield from self._sampled(every, alike)
         yield from self._keys(proved)
 
     def _scaled(
@@ -234,8 +235,6 @@ class _Block:
         """Yield notices about groups that are not kept; a norm on the same measure gives
         the side.
         """
-        if not self.plan.enforce_l0:
-            return
         norms = {
             bound.measure: self._side(bound, bound.measure)
             for bound in self.plan.norms
@@ -471,11 +470,6 @@ def _key(part: Relation, policy: Policy) -> tuple[Field, ...]:
     if not isinstance(part, Scan) or table is None or not table.private or len(table.key) != 1:
         return ()
     return tuple(f for f in part.fields if f.name.lower() == table.key[0].lower())
-
-
-def counted_keys(plan: private_plan.PrivatePlan) -> tuple[CountedKeys, ...]:
-    """Return one notice for the private keys of each block with counted released groups."""
-    return tuple(dict.fromkeys(_counted(plan)))
 
 
 def _counted(plan: private_plan.PrivatePlan) -> Iterator[CountedKeys]:

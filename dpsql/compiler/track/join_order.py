@@ -127,14 +127,6 @@ def filtered(
     return relation if condition is None else Filter(relation, condition)
 
 
-def is_public_table(part: Relation, policy: Policy) -> bool:
-    """Test whether a relation is rows of constants or a public table."""
-    if isinstance(part, Scan):
-        table = policy.table(part.table)
-        return table is not None and not table.private
-    return isinstance(part, Values)
-
-
 INNER = frozenset({JoinKind.INNER, JoinKind.CROSS})
 MOST_SIDES = 24
 """Largest number of sides that are reordered; the search takes quadratic time."""
@@ -332,7 +324,10 @@ def _is_public(part: Relation, policy: Policy) -> bool:
     """
     if isinstance(part, Project | Filter):
         return _is_public(part.input, policy)
-    return is_public_table(part, policy)
+    if isinstance(part, Scan):
+        table = policy.table(part.table)
+        return table is not None and not table.private
+    return isinstance(part, Values)
 
 
 def _inputs(call: AggregateCall) -> Iterator[Expression]:

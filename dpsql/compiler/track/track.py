@@ -504,11 +504,12 @@ class _Tracker:
 
     def _grouped(self, relation: Aggregate, source: Private) -> _Open | Private:
         relation, source = by_whole_keys(relation, source, self.identities)
-        facts = name_unit((item.expression for item in relation.keys), source)
-        if facts is not None:
-            rows = replace(_bare(source), facts=source.facts | facts)
-            return aggregate_within(relation, rows, self.policy, self.identities)
-        require_present((item.expression for item in relation.keys), source)
+        if relation.keys:
+            facts = name_unit((item.expression for item in relation.keys), source)
+            if facts is not None:
+                rows = replace(_bare(source), facts=source.facts | facts)
+                return aggregate_within(relation, rows, self.policy, self.identities)
+            require_present((item.expression for item in relation.keys), source)
         listed = of_different_values(relation, self.identities)
         values = None if listed is None else self._grouped(listed.values, source)
         if listed is not None and isinstance(values, _Open):

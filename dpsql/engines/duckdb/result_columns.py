@@ -42,7 +42,10 @@ def exact(chunks: Sequence[tuple[int, Chunk]], decoders: Sequence[str], parts: i
             at = len(decoders) + 2 * n
             values = _integers(chunk[at], chunk[at + 1])
             columns[n].append(values if places is None else values[places])
-    return Exact(keys, [_joined(pieces) for pieces in columns])
+    return Exact(
+        keys,
+        [(np.concatenate(pieces) if pieces else np.zeros(0, dtype=np.int64)) for pieces in columns],
+    )
 
 
 def rows(chunks: Sequence[tuple[int, Chunk]], decoders: Sequence[str]) -> Table:
@@ -161,7 +164,3 @@ def _integers(narrow: Any, beyond: Any) -> np.ndarray:
     pairs = zip(_listed(narrow), texts, strict=True)
     values[:] = [value if text is None else int(text) for value, text in pairs]
     return values
-
-
-def _joined(pieces: list[np.ndarray]) -> np.ndarray:
-    return np.concatenate(pieces) if pieces else np.zeros(0, dtype=np.int64)
