@@ -241,44 +241,6 @@ def change_of(path: str) -> tuple[object, ...]:
     return status.st_dev, status.st_ino, status.st_size, *times, head[_CHANGE_COUNTER]
 
 
-@contextmanager
-def connection(path: str, patience: Patience) -> Iterator[sqlite3.Connection]:
-    """Open a durable connection to an existing file, closed at the exit. Raises sqlite3.Error."""
-    uri = f"file:{quote(path)}?mode=rw"
-    with closing(sqlite3.connect(uri, uri=True, timeout=0, isolation_level=None)) as opened:
-        for pragma in _PRAGMAS:
-            patience.retry(partial(opened.execute, pragma))
-        yield opened
-
-
-@contextmanager
-def transaction(
-    opened: sqlite3.Connection, patience: Patience, *, write: bool
-) -> Iterator[list[str]]:
-    """Run one transaction, which yields the file's schema; commit if `write`, else roll back.
-
-    Raises sqlite3.Error, and LedgerError if the file was switched to another journal.
-    """
-
-    def begin() -> list[str]:
-        opened.rollback()
-        opened.execute("BEGIN IMMEDIATE" if write else "BEGIN")
-        # Reading takes the shared lock; from then on no process can change the journal mode.
-        row = opened.execute(
-            r"SELECT sql FROM sqlite_master WHERE name NOT LIKE 'sqlite\_%' ESCAPE '\'"
-        ).fetchall()
-        if opened.execute("PRAGMA journal_mode").fetchone() != ("truncate",):
-            raise LedgerError("The ledger was switched to another journal mode. Switch it back.")
-        return [sql for (sql,) in row]
-
-    try:
-        yield patience.retry(begin)
-        if write:
-            patience.retry(lambda: opened.execute("COMMIT"))
-    finally:
-        opened.rollback()
-
-
 def upgrade(opened: sqlite3.Connection, schema: Sequence[str]) -> None:
     """Let a ledger of an earlier schema record the newer kinds of entries; no row changes.
 
@@ -383,13 +345,41 @@ class SqliteStore:
         """Turn errors of SQLite and the system into a LedgerError with a fix."""
         return failing_closed(self.name)
 
-    def connection(self) -> AbstractContextManager[sqlite3.Connection]:
-        """Open a durable connection to the file, closed at the exit."""
-        return connection(self.name, self._patience)
+    @contextmanager
+    def connection(self) -> Iterator[sqlite3.Connection]:
+        """Open a durable connection to the file, closed at the exit. Raises sqlite3.Error."""
+        uri = f"file:{quote(self.name)}?mode=rw"
+        with closing(sqlite3.connect(uri, uri=True, timeout=0, isolation_level=None)) as opened:
+            for pragma in _PRAGMAS:
+                self._patience.retry(partial(opened.execute, pragma))
+            yield opened
 
-    def transaction(self, opened: Any, *, write: bool) -> AbstractContextManager[list[str]]:
-        """Run one transaction, which yields the file's schema."""
-        return transaction(opened, self._patience, write=write)
+    @contextmanager
+    def transaction(self, opened: Any, *, write: bool) -> Iterator[list[str]]:
+        """Run one transaction, which yields the file's schema; commit if `write`, else roll back.
+
+        Raises sqlite3.Error, and LedgerError if the file was switched to another journal.
+        """
+
+        def begin() -> list[str]:
+            opened.rollback()
+            opened.execute("BEGIN IMMEDIATE" if write else "BEGIN")
+            # Reading takes the shared lock; from then on no process can change the journal mode.
+            row = opened.execute(
+                r"SELECT sql FROM sqlite_master WHERE name NOT LIKE 'sqlite\_%' ESCAPE '\'"
+            ).fetchall()
+            if opened.execute("PRAGMA journal_mode").fetchone() != ("truncate",):
+                raise LedgerError(
+                    "The ledger was switched to another journal mode. Switch it back."
+                )
+            return [sql for (sql,) in row]
+
+        try:
+            yield self._patience.retry(begin)
+            if write:
+                self._patience.retry(lambda: opened.execute("COMMIT"))
+        finally:
+            opened.rollback()
 
     def create_place(self, ledger_id: str) -> None:
         """Create the file if there is none. Raises LedgerError if there is another mark."""
