@@ -52,26 +52,6 @@ def _joined(word: str, level: int, inner: int) -> Printed:
     return text
 
 
-def _not(args: tuple[Text, ...], kind: SqlType) -> Text:
-    return Text(f"NOT {args[0].operand(TEST)}", kind, NOT)
-
-
-def _neg(args: tuple[Text, ...], kind: SqlType) -> Text:
-    return Text(f"-{args[0].operand(CAST)}", kind, MINUS)
-
-
-def _complement(args: tuple[Text, ...], kind: SqlType) -> Text:
-    return Text(f"~{args[0].operand(ATOM)}", kind, OTHER)
-
-
-def _is_null(args: tuple[Text, ...], kind: SqlType) -> Text:
-    return Text(f"{args[0].operand(OTHER)} IS NULL", kind, TEST)
-
-
-def _in(args: tuple[Text, ...], kind: SqlType) -> Text:
-    return Text(f"{args[0].operand(OTHER)} IN ({listed(args[1:])})", kind, TEST)
-
-
 def _like(args: tuple[Text, ...], kind: SqlType) -> Text:
     sql = f"{args[0].operand(OTHER)} LIKE {args[1].operand(OTHER)}"
     escape = f" ESCAPE {args[2].operand(ATOM)}" if args[2:] else ""
@@ -102,15 +82,15 @@ OPERATORS: dict[str, Printed] = {
     "ilike": _test("ILIKE"),
     "and": _joined("AND", AND, NOT),
     "or": _joined("OR", OR, AND),
-    "not": _not,
-    "neg": _neg,
-    "is_null": _is_null,
-    "in": _in,
+    "not": lambda args, kind: Text(f"NOT {args[0].operand(TEST)}", kind, NOT),
+    "neg": lambda args, kind: Text(f"-{args[0].operand(CAST)}", kind, MINUS),
+    "is_null": lambda args, kind: Text(f"{args[0].operand(OTHER)} IS NULL", kind, TEST),
+    "in": lambda args, kind: Text(f"{args[0].operand(OTHER)} IN ({listed(args[1:])})", kind, TEST),
     "like": _like,
     "case": _case,
     "concat": _joined("||", OTHER, MINUS),
     "bitwise_and": _infix("&", OTHER, MINUS, MINUS),
     "bitwise_or": _infix("|", OTHER, MINUS, MINUS),
-    "bitwise_not": _complement,
+    "bitwise_not": lambda args, kind: Text(f"~{args[0].operand(ATOM)}", kind, OTHER),
 }
 """Printers of operators and keywords, by names in the registry."""

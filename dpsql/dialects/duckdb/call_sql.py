@@ -137,10 +137,6 @@ def _extract(args: tuple[Text, ...], kind: tree.SqlType) -> Text:
     return Text(f"CAST({part} AS {tree.type_name(kind)})", kind)
 
 
-def _epoch(args: tuple[Text, ...], kind: tree.SqlType) -> Text:
-    return Text(f"extract(epoch FROM {args[0].sql})", kind)
-
-
 def _narrow(arg: Text, width: str) -> str:
     """Return SQL for the number in the width that a function takes, NULL beyond it."""
     value = None if arg.literal is None else arg.literal.value
@@ -195,10 +191,6 @@ def _between(name: str) -> Printed:
         return Text(f"{name}({args[0].sql}, {_in_utc(args[1])}, {_in_utc(args[2])})", kind)
 
     return text
-
-
-def _make_date(args: tuple[Text, ...], kind: tree.SqlType) -> Text:
-    return Text(f"make_date({', '.join(map(_as_bigint, args))})", kind)
 
 
 def _make_timestamp(args: tuple[Text, ...], kind: tree.SqlType) -> Text:
@@ -260,10 +252,6 @@ def _interval_of(args: tuple[Text, ...], kind: tree.SqlType) -> Text:
     return Text(f"CAST({args[0].sql} AS {tree.type_name(kind)})", kind)
 
 
-def _interval_us(args: tuple[Text, ...], kind: tree.SqlType) -> Text:
-    return Text(args[0].sql, kind, args[0].level)
-
-
 def _age(later: Text, earlier: Text) -> str:
     """Return AGE, NULL if a timestamp is infinite."""
     return f"TRY(age({_as_time(later)}, {_as_time(earlier)}))"
@@ -280,17 +268,17 @@ def _age_part(args: tuple[Text, ...], kind: tree.SqlType) -> Text:
 
 TIMES: dict[str, Printed] = {
     "interval_of": _interval_of,
-    "interval_us": _interval_us,
+    "interval_us": lambda args, kind: Text(args[0].sql, kind, args[0].level),
     "age_part": _age_part,
     "age_us": lambda args, kind: Text(f"epoch_us({_age(*args)})", kind),
     "age_seconds": lambda args, kind: Text(f"extract(epoch FROM {_age(*args)})", kind),
     "extract": _extract,
-    "epoch": _epoch,
+    "epoch": lambda args, kind: Text(f"extract(epoch FROM {args[0].sql})", kind),
     "date_add": _date_add,
     "add_days": _add_days,
     "date_diff": _between("date_diff"),
     "date_sub": _between("date_sub"),
-    "make_date": _make_date,
+    "make_date": lambda args, kind: Text(f"make_date({', '.join(map(_as_bigint, args))})", kind),
     "make_timestamp": _make_timestamp,
     "to_timestamp": _to_timestamp,
     "epoch_ms": _epoch_ms,

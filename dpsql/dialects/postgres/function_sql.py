@@ -79,10 +79,6 @@ SPECIFIERS = {
 """Specifiers of STRFTIME, as in TO_CHAR; none depends on the locale."""
 
 
-def _plus(args: tuple[Sized, ...], kind: SqlType) -> Sized:
-    return added("+", args, kind)
-
-
 def _minus(args: tuple[Sized, ...], kind: SqlType) -> Sized:
     if args[0].type != DATE:
         return added("-", args, kind)
@@ -429,7 +425,7 @@ def _named(form: str) -> Rule:
 
 
 FUNCTIONS: dict[str, Rule] = {
-    "add": _plus,
+    "add": lambda args, kind: added("+", args, kind),
     "sub": _minus,
     "mul": multiplied,
     "div": divided,

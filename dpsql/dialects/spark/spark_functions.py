@@ -57,10 +57,6 @@ _WHOLE_DOUBLES = "4503599627370496.0D"
 """Size from which DOUBLEs are integers."""
 
 
-def _plus(args: tuple[Sized, ...], kind: SqlType) -> Sized:
-    return added("+", args, kind)
-
-
 def _minus(args: tuple[Sized, ...], kind: SqlType) -> Sized:
     if args[0].type != DATE:
         return added("-", args, kind)
@@ -324,10 +320,6 @@ def _same(args: tuple[Sized, ...], kind: SqlType) -> Sized:
     return Sized(f"{a} <=> {b}", kind, TEST)
 
 
-def _other(args: tuple[Sized, ...], kind: SqlType) -> Sized:
-    return Sized(f"NOT ({_same(args, kind).sql})", kind, NOT)
-
-
 def _rounded(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
     """Return ROUND of an exact number, with or without digits."""
     a, places = args[0], args[1:]
@@ -383,8 +375,8 @@ _INFINITY = "CAST('Infinity' AS DOUBLE)"
 
 FUNCTIONS: dict[str, Rule] = {
     "is_not_distinct": _same,
-    "is_distinct": _other,
-    "add": _plus,
+    "is_distinct": lambda args, kind: Sized(f"NOT ({_same(args, kind).sql})", kind, NOT),
+    "add": lambda args, kind: added("+", args, kind),
     "sub": _minus,
     "mul": multiplied,
     "div": divided,

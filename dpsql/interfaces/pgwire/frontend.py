@@ -224,26 +224,10 @@ def startup(body: bytes) -> Startup | Encrypt | Cancel:
     return Startup((code >> 16, code & 0xFFFF), tuple(parameters))
 
 
-def _query(body: _Body) -> Query:
-    return Query(body.text())
-
-
-def _parse(body: _Body) -> Parse:
-    return Parse(body.text(), body.text(), body.oids())
-
-
 def _bind(body: _Body) -> Bind:
     portal, statement, formats = body.text(), body.text(), body.int16s()
     values = tuple(body.value() for _ in range(body.int16()))
     return Bind(portal, statement, formats, values, body.int16s())
-
-
-def _describe(body: _Body) -> Describe:
-    return Describe(_is_portal(body), body.text())
-
-
-def _close(body: _Body) -> Close:
-    return Close(_is_portal(body), body.text())
 
 
 def _is_portal(body: _Body) -> bool:
@@ -251,10 +235,6 @@ def _is_portal(body: _Body) -> bool:
     if kind not in (b"S", b"P"):
         raise ProtocolError("this is neither a statement nor a portal")
     return kind == b"P"
-
-
-def _execute(body: _Body) -> Execute:
-    return Execute(body.text(), max(0, body.int32()))
 
 
 def _copy_in(body: _Body) -> CopyIn:
@@ -268,12 +248,12 @@ def _function(body: _Body) -> FunctionCall:
 
 
 _DECODERS: dict[bytes, Callable[[_Body], Message]] = {
-    b"Q": _query,
-    b"P": _parse,
+    b"Q": lambda body: Query(body.text()),
+    b"P": lambda body: Parse(body.text(), body.text(), body.oids()),
     b"B": _bind,
-    b"D": _describe,
-    b"E": _execute,
-    b"C": _close,
+    b"D": lambda body: Describe(_is_portal(body), body.text()),
+    b"E": lambda body: Execute(body.text(), max(0, body.int32())),
+    b"C": lambda body: Close(_is_portal(body), body.text()),
     b"S": lambda _: Sync(),
     b"H": lambda _: Flush(),
     b"X": lambda _: Terminate(),

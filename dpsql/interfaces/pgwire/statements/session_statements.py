@@ -215,10 +215,6 @@ def _types(reader: WordReader) -> tuple[str, ...]:
     return tuple(" ".join(kind.lower().split()) for kind in types)
 
 
-def _local(reader: WordReader) -> bool:
-    return reader.take_any("SESSION", "LOCAL") == "LOCAL"
-
-
 def _view(reader: WordReader) -> tuple[str, tuple[str, ...]]:
     """Parse the name of a view, and the names of its columns if given."""
     name = reader.name()
@@ -355,7 +351,7 @@ _SLOTS: dict[str, Callable[[WordReader], Any]] = {
     "cursor": _cursor,
     "discarded": _discarded,
     "dropped": _dropped,
-    "local": _local,
+    "local": lambda reader: reader.take_any("SESSION", "LOCAL") == "LOCAL",
     "modes": _modes,
     "name": WordReader.name,
     "names": lambda reader: None if reader.take("ALL") else reader.name(),

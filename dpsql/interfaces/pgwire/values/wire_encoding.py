@@ -80,14 +80,6 @@ def _bool_text(value: bool) -> bytes:  # noqa: FBT001
     return b"t" if value else b"f"
 
 
-def _bytes_text(value: bytes) -> bytes:
-    return b"\\x" + value.hex().encode()
-
-
-def _numeric_text(value: Decimal | float) -> bytes:
-    return format(_exact(value), "f").encode()
-
-
 def _exact(value: Decimal | float) -> Decimal:
     """Return a number with the fewest digits that identify it."""
     return Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
@@ -112,10 +104,6 @@ def float_text(value: float) -> bytes:
     figures = "".join(map(str, digits)).rstrip("0")
     mantissa = f"{figures[0]}.{figures[1:]}".rstrip(".")
     return f"{'-' * sign}{mantissa}e{exponent:+03d}".encode()
-
-
-def _date_text(value: date) -> bytes:
-    return value.isoformat().encode()
 
 
 def _time_text(value: time) -> bytes:
@@ -147,10 +135,6 @@ def _moment_text(zone: tzinfo, value: datetime) -> bytes:
 
 def _aware(value: datetime) -> datetime:
     return value if value.tzinfo else value.replace(tzinfo=UTC)
-
-
-def _interval_text(value: timedelta) -> bytes:
-    return spelled(value).encode()
 
 
 def _vector_text(element: Encoder, values: Sequence[Any]) -> bytes:
@@ -243,10 +227,6 @@ def _timestamp_binary(value: datetime) -> bytes:
     return struct.pack("!q", (since.days * 86_400 + since.seconds) * 10**6 + since.microseconds)
 
 
-def _moment_binary(value: datetime) -> bytes:
-    return _timestamp_binary(_aware(value).astimezone(UTC))
-
-
 def _interval_binary(value: timedelta) -> bytes:
     days, rest = days_and_rest(value)
     return struct.pack("!qii", rest, days, 0)
@@ -267,14 +247,14 @@ def _array_binary(oid: int, element: Encoder, lower: int, values: Sequence[Any])
 _TEXT: dict[int, Encoder] = {
     **{oid: _integer_text(oid) for oid in type_oids.INTEGERS},
     type_oids.BOOL: _bool_text,
-    type_oids.BYTEA: _bytes_text,
+    type_oids.BYTEA: lambda value: b"\\x" + value.hex().encode(),
     type_oids.FLOAT4: float_text,
     type_oids.FLOAT8: float_text,
-    type_oids.NUMERIC: _numeric_text,
-    type_oids.DATE_OID: _date_text,
+    type_oids.NUMERIC: lambda value: format(_exact(value), "f").encode(),
+    type_oids.DATE_OID: lambda value: value.isoformat().encode(),
     type_oids.TIME_OID: _time_text,
     type_oids.TIMESTAMP_OID: _timestamp_text,
-    type_oids.INTERVAL_OID: _interval_text,
+    type_oids.INTERVAL_OID: lambda value: spelled(value).encode(),
 }
 
 _BINARY: dict[int, Encoder] = {
@@ -287,7 +267,7 @@ _BINARY: dict[int, Encoder] = {
     type_oids.DATE_OID: _date_binary,
     type_oids.TIME_OID: _time_binary,
     type_oids.TIMESTAMP_OID: _timestamp_binary,
-    type_oids.TIMESTAMPTZ_OID: _moment_binary,
+    type_oids.TIMESTAMPTZ_OID: lambda value: _timestamp_binary(_aware(value).astimezone(UTC)),
     type_oids.INTERVAL_OID: _interval_binary,
     type_oids.REGCLASS: _reg_binary,
     type_oids.REGPROC: _reg_binary,

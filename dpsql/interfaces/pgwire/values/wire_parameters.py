@@ -80,18 +80,6 @@ def _moment(text: str) -> datetime:
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
-def _timestamp(text: str) -> datetime:
-    return datetime.fromisoformat(_iso(text)).replace(tzinfo=None)
-
-
-def _time(text: str) -> time:
-    return time.fromisoformat(text.strip()).replace(tzinfo=None)
-
-
-def _date(text: str) -> date:
-    return datetime.fromisoformat(_iso(text)).date()
-
-
 def _iso(text: str) -> str:
     return text.strip().removesuffix(" UTC").removesuffix(" GMT")
 
@@ -112,9 +100,9 @@ _TEXT: dict[int, Callable[[str], Any]] = {
     type_oids.FLOAT4: float,
     type_oids.FLOAT8: float,
     type_oids.NUMERIC: _number,
-    type_oids.DATE_OID: _date,
-    type_oids.TIME_OID: _time,
-    type_oids.TIMESTAMP_OID: _timestamp,
+    type_oids.DATE_OID: lambda text: datetime.fromisoformat(_iso(text)).date(),
+    type_oids.TIME_OID: lambda text: time.fromisoformat(text.strip()).replace(tzinfo=None),
+    type_oids.TIMESTAMP_OID: lambda text: datetime.fromisoformat(_iso(text)).replace(tzinfo=None),
     type_oids.TIMESTAMPTZ_OID: _moment,
     type_oids.INTERVAL_OID: _interval,
     type_oids.UUID_OID: UUID,

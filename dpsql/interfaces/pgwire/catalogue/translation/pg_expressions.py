@@ -157,10 +157,6 @@ def _lines(node: exp.Concat, _scope: PgScope) -> Term:
     return unknown_literal("".join(str(p.this) for p in parts))
 
 
-def _boolean(node: exp.Boolean, _scope: PgScope) -> Term:
-    return Term("TRUE" if node.this else "FALSE", oids.BOOL)
-
-
 def _parameter(node: exp.Parameter, scope: PgScope) -> Term:
     if not (isinstance(node.this, exp.Literal) and str(node.this.this).isdigit()):
         refuse("this kind of parameter")
@@ -246,10 +242,6 @@ def _logic(node: exp.Expression, scope: PgScope) -> Term:
     word = "AND" if isinstance(node, exp.And) else "OR"
     sides = [condition(side, scope) for side in (node.this, node.expression)]
     return Term(f"({sides[0]} {word} {sides[1]})", oids.BOOL)
-
-
-def _not(node: exp.Not, scope: PgScope) -> Term:
-    return Term(f"(NOT {condition(node.this, scope)})", oids.BOOL)
 
 
 def _is(node: exp.Is, scope: PgScope) -> Term:
@@ -477,7 +469,7 @@ def _window(node: exp.Window, scope: PgScope) -> Term:
 _OPERATORS: dict[type[exp.Expression], Callable[[Any, PgScope], Term]] = {
     exp.And: _logic,
     exp.Or: _logic,
-    exp.Not: _not,
+    exp.Not: lambda node, scope: Term(f"(NOT {condition(node.this, scope)})", oids.BOOL),
     exp.Is: _is,
     exp.Between: _between,
     exp.Neg: _negative,
@@ -495,7 +487,7 @@ _NODES: dict[type[exp.Expression], Callable[[Any, PgScope], Term]] = {
     exp.RawString: _literal,
     exp.Concat: _lines,
     exp.Null: lambda _node, _scope: NULL,
-    exp.Boolean: _boolean,
+    exp.Boolean: lambda node, _scope: Term("TRUE" if node.this else "FALSE", oids.BOOL),
     exp.Parameter: _parameter,
     exp.Cast: _cast,
     exp.Paren: _paren,
