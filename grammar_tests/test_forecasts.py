@@ -173,10 +173,15 @@ def test_a_forecast_has_no_more_values_than_an_answer(tmp_path: Path) -> None:
         assert any(proxy.explain(request(sql, "2")).forecasts)
 
 
-@pytest.mark.parametrize("first", ["DATE '0001-01-01'", "TIMESTAMPTZ '0001-01-01 00:00:00+00'"])
-def test_a_condition_on_the_first_day_has_a_forecast(first: str, tmp_path: Path) -> None:
-    """Clocks count from 1970, and know no such day."""
-    sql = f"SELECT COUNT(*) AS n FROM logins WHERE day >= {first}"
+@pytest.mark.parametrize(
+    "condition",
+    ["day >= DATE '0001-01-01'", "day >= TIMESTAMPTZ '0001-01-01 00:00:00+00'", "FALSE"],
+)
+def test_conditions_on_the_first_day_or_never_true_have_a_forecast(
+    condition: str, tmp_path: Path
+) -> None:
+    """Clocks count from 1970, and know no such day; no rows have no mean to be divided by."""
+    sql = f"SELECT COUNT(*) AS n FROM logins WHERE {condition}"
     with opened(tmp_path) as proxy:
         (forecast,) = proxy.explain(request(sql, "2")).forecasts
     assert forecast is not None

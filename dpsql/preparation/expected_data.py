@@ -189,7 +189,7 @@ def _rows_of(block: PrivateBlock, policy: Policy, case: ExpectedCase, units: int
 def _distribution(mean: float, spread: float, units: int) -> tuple[np.ndarray, np.ndarray]:
     """Return numbers of rows, and of units with each: Poisson about lognormal means."""
     means = mean * np.exp(spread * _QUANTILES)
-    means *= mean / means.mean()
+    means *= mean / (means.mean() or 1.0)
     each = units / len(means)
     small = means[means <= _FEW_ROWS]
     counts = np.arange(1, int(_FEW_ROWS * 3))
