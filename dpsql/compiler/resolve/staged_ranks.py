@@ -9,7 +9,8 @@ With n rows in a partition, a row's value x and p strictly between 0 and 1:
 
 Equal values have equal ranks there, so this holds with ties. The quantile is released first, and
 each row is compared with that of its partition. A descending order mirrors all of it. The order has
-one key, which is never NULL.
+one key, which is never NULL. The only row of a partition has no row of rank 0 to be compared with:
+PERCENT_RANK() < p is true of it in SQL, and may be false here.
 
 NTILE(k) is the number of the first tile whose end x does not pass. Tile i ends at the value of rank
 ⌈i·n/k⌉. SQL divides equal values at an end by chance. Here they share a tile, and the answer says
