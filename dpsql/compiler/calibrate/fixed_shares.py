@@ -79,5 +79,5 @@ def _pooled(
 
 
 def _bad(claim: Claim, why: str) -> Refused:
-    fix = "Those of aggregates add up to at most the query's; what names none needs a rest."
+    fix = "Name less: all aggregates together have the query's ε, and each needs a part of it."
     return Refused(Reason.BAD_OPTION, claim.span, option="epsilon", why=why, fix=fix)

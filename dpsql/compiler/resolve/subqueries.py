@@ -435,7 +435,7 @@ def several_rows(span: tree.Span) -> Refused:
         Reason.UNSUPPORTED_SYNTAX,
         span,
         construct="a subquery as a value that may have several rows",
-        fix="Aggregate it without GROUP BY, fix the key of its table, or add LIMIT 1.",
+        fix="Aggregate it without GROUP BY, compare its table's whole key, or add LIMIT 1.",
     )
 
 

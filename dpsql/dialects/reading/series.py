@@ -107,7 +107,7 @@ def _constant(moment: datetime, kind: SqlType, span: Span) -> Literal:
 
 
 def _without_step(span: Span) -> Refused:
-    return Refused(Reason.SYNTAX, span, why="the step of a series is not zero")
+    return Refused(Reason.SYNTAX, span, why="the step of a series must not be zero")
 
 
 def folded(value: Expression) -> Expression:

@@ -114,7 +114,7 @@ def _question(command: Command) -> Command:
 @click.option("-o", "--output", "target", metavar="FILE", help="Write the result here, atomically.")
 @click.option("--plot", "draws", is_flag=True, help="Draw the numbers below the table.")
 @click.option("--explain", "only_explain", is_flag=True, help="Show the plan and the price; free.")
-@click.option("--yes", is_flag=True, help="Answer even useless queries, without asking back.")
+@click.option("--yes", is_flag=True, help="Answer even useless queries, without confirmation.")
 @click.pass_context
 def query(
     context: click.Context,

@@ -281,7 +281,7 @@ _WHEN = click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S"])
 @click.option("--since", type=_WHEN, help="From this moment on, in UTC.")
 @click.option("--until", type=_WHEN, help="Before this moment, in UTC.")
 @click.option(
-    "--limit", type=click.IntRange(1), default=20, show_default=True, help="The latest so many."
+    "--limit", type=click.IntRange(1), default=20, show_default=True, help="Number of entries."
 )
 @written_as("How it is written.", "table", *_FORMATS)
 @click.option("-o", "--output", "target", metavar="FILE", help="Write it here, atomically.")

@@ -50,12 +50,12 @@ _WIDEST = 60
     "--epsilon",
     callback=exact_epsilon,
     metavar="E",
-    help="The total ε; else the least for which each is as exact as alone.",
+    help="The total ε; else the least one that keeps each as exact as alone.",
 )
 @click.option("--within", metavar="ERROR", help="The error that each statement may have, as 100.")
 @click.option("--confidence", type=float, metavar="P", help="How sure --within is; else 0.95.")
 @written_as("How prices and answers are written.", *_WRITERS)
-@click.option("--yes", is_flag=True, help="Ask all of it at this price, without asking back.")
+@click.option("--yes", is_flag=True, help="Ask all of it at this price, without confirmation.")
 @DIALECT
 @with_settings
 def plan(

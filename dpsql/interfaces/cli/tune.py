@@ -66,7 +66,7 @@ def tune(
 ) -> None:
     """Find the contribution bound of TABLE with the least error, privately. For the owner.
 
-    Each unit adds one noisy vote. From these it estimates the clipping error and the noise of each
+    Each unit counts once in noisy histograms. They give the clipping error and the noise of each
     bound, for one group of a count or sum. Bounds are max_rows_per_group; with --by for groupings
     by KEY, and max_groups_per_unit; with --total the max_per_unit of COLUMN. Says what this epsilon
     cannot show. Where expected_rows is not declared, it also counts the rows, for 0.01 of

@@ -38,7 +38,7 @@ def cube() -> None:
 @click.option(
     "--budget", metavar="NAME", help="The budget that pays; its analysts may use the cube."
 )
-@click.option("--yes", is_flag=True, help="Measure it at this price, without asking back.")
+@click.option("--yes", is_flag=True, help="Measure it at this price, without confirmation.")
 @DIALECT
 @with_policy
 def create(

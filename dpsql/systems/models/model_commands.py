@@ -44,17 +44,28 @@ _METHODS = ("auto", "one_pass", "gradient")
 @click.command()
 @click.argument("name")
 @click.argument("query")
-@click.option("--type", "model_type", type=click.Choice(_TYPES), required=True, help="What it is.")
+@click.option(
+    "--type", "model_type", type=click.Choice(_TYPES), required=True, help="The kind of model."
+)
 @click.option("--label", metavar="COLUMN", help="The column that the others explain.")
 @click.option("--features", metavar="A,B", help="Only these columns explain it.")
-@click.option("--components", type=click.IntRange(1), metavar="N", help="How many, of pca.")
-@click.option("--knots", type=click.IntRange(2), metavar="N", help="Bends of numbers: 2 has none.")
-@click.option("--method", type=click.Choice(_METHODS), help="What is measured.")
-@click.option("--steps", type=click.IntRange(1), metavar="N", help="How many, of gradient.")
+@click.option(
+    "--components", type=click.IntRange(1), metavar="N", help="Number of components of pca."
+)
+@click.option(
+    "--knots",
+    type=click.IntRange(2),
+    metavar="N",
+    help="Knots of each number's spline; 2 is a line.",
+)
+@click.option("--method", type=click.Choice(_METHODS), help="How it is fitted.")
+@click.option("--steps", type=click.IntRange(1), metavar="N", help="Number of steps of gradient.")
 @click.option("--gradient-norm", metavar="C", help="The clipping bound of a row's gradient.")
 @click.option("--input-norm", metavar="C", help="The clipping bound of a row, before that.")
-@click.option("--momentum", metavar="M", help="From 0 to less than 1.")
-@click.option("--epsilon", callback=exact_epsilon, metavar="E", help="What it may cost.")
+@click.option(
+    "--momentum", metavar="M", help="Share of a step that the next repeats: from 0 to less than 1."
+)
+@click.option("--epsilon", callback=exact_epsilon, metavar="E", help="The ε of the fit.")
 @click.option("--explain", "only_explain", is_flag=True, help="Show the price; free.")
 @DIALECT
 @with_settings
@@ -154,7 +165,7 @@ def show(settings: CommandSettings, *, name: str, target: str | None, style: str
 @model.command()
 @click.argument("name")
 @click.argument("query")
-@click.option("--epsilon", callback=exact_epsilon, metavar="E", help="What it may cost.")
+@click.option("--epsilon", callback=exact_epsilon, metavar="E", help="The ε of the fit.")
 @DIALECT
 @with_settings
 def test(

@@ -48,7 +48,7 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     "--epsilon",
     callback=exact_epsilon,
     metavar="E",
-    help="The total ε; else the least for which each is as exact as alone.",
+    help="The total ε; else the least one that keeps each as exact as alone.",
 )
 @click.option("--preview", is_flag=True, help="Show prices and expected errors, for free.")
 @click.option("--about", type=_FILE, metavar="TOML", help="Title, curator and use, as text.")
@@ -65,7 +65,7 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     metavar="N",
     help="How often each table is drawn once more.",
 )
-@click.option("--yes", is_flag=True, help="Publish at this price, without asking back.")
+@click.option("--yes", is_flag=True, help="Publish at this price, without confirmation.")
 @DIALECT
 @with_settings
 def publish(

@@ -50,7 +50,11 @@ def _exact_number(_context: click.Context, _option: click.Parameter, text: str) 
 @click.command()
 @click.argument("file", metavar="FILE|-")
 @click.option(
-    "--threshold", callback=_exact_number, metavar="T", required=True, help="What is above it?"
+    "--threshold",
+    callback=_exact_number,
+    metavar="T",
+    required=True,
+    help="The number to compare with.",
 )
 @click.option(
     "--alarms",
