@@ -1,7 +1,7 @@
 """Intervals within the ranges in which true values certainly lie.
 
 An interval keeps what it has in common with the range, so no true value leaves it and none grows.
-An unknown one becomes the range, if that has two ends.
+An unknown one stays unknown: a range says much less than the ranks of a quantile do.
 
 A number between two certain ends is moved to the nearer end. Other numbers stay where noise left
 them, also below zero: sums of moved numbers would be too large. `nonnegative` moves them.
@@ -74,10 +74,9 @@ def _within(
     number = float(value)
     if number - below >= low and number + above <= high:
         return value, margin, half
-    bottom = low if isnan(below) else number - below
-    top = high if isnan(above) else number + above
-    if isinf(bottom) or isinf(top):
-        return value, margin, half
+    if isnan(below) or isnan(above):
+        return value if isinf(high - low) else _moved(value, ends), margin, half
+    bottom, top = number - below, number + above
     if top < low or bottom > high:  # noise went far beyond: no common part, and no width of zero
         length = min(top - bottom, high - low) / 2
         bottom, top = (low, low + length) if top < low else (high - length, high)
@@ -85,14 +84,15 @@ def _within(
         value = _moved(value, ends)
         number = float(value)
     halves = number - max(bottom, low), min(top, high) - number
-    return value, max(halves), halves
+    return value, min(margin, max(halves)), halves
 
 
 def _moved(value: float | Decimal, ends: Ends) -> float | Decimal:
     """Return a number of the same type, between two ends."""
     low, high = ends
-    if isinstance(value, Decimal):
-        return min(max(value, Decimal(low)), Decimal(high)).quantize(value)
+    if not (value < low or value > high):
+        return value
+    end = low if value < low else high
     if isinstance(value, int):
-        return min(max(value, ceil(low)), floor(high))
-    return min(max(value, low), high)
+        return ceil(end) if value < low else floor(end)
+    return round(Decimal(end), 6) if isinstance(value, Decimal) else end
