@@ -259,6 +259,8 @@ def test_a_wrong_twin_reads_them_as_duckdb(
         ("mysql", "SELECT COUNT(*) FROM orders WHERE status || 'a'", 41),
         ("mysql", "SELECT COUNT(*) n -1--1\n FROM orders", 20),
         ("mysql", "SELECT /*!50000 COUNT(*) */ 1", 7),
+        ("mysql", 'SELECT COUNT(*) FROM orders WHERE status = "paid', 43),
+        ("mysql", 'SELECT "', 7),
         ("mysql", "SELECT GREATEST(1, NULL) FROM orders", 7),
         ("mysql", "SELECT WEEK(placed_at) FROM orders", 7),
         ("mysql", "SELECT LOG(2, amount) FROM orders", 7),

@@ -57,6 +57,8 @@ def _requote(piece: re.Match[str], dialect: str) -> str:
         if dialect == "mysql" and written[2:3].strip():
             raise _refusal(place, "-- without a space after it")
         return written
+    if written[0] in '"`' and (len(written) == 1 or written[-1] != written[0]):
+        raise Refused(Reason.SYNTAX, place, why="a quote or a comment is not closed")
     match written[0], dialect:
         case "/", _:
             if written.startswith(("/*!", "/*+")):
