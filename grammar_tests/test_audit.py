@@ -125,7 +125,7 @@ def losses(
 ) -> np.ndarray:
     """ln(likelihood here / likelihood there) of each of many releases of one database."""
     laws = [(r.noise.mechanism, float(r.noise.scale)) for r in plan.releases]
-    copies, many = copied(exact, plan)
+    copies, many = copied(*_of_keys(exact, plan, by_key))
     result = np.zeros(RELEASES)
     for start in range(0, RELEASES, BATCH):
         noisy = release(copies, many, sampler)
@@ -135,6 +135,16 @@ def losses(
                     _loss(law, x, a, b) for law, x, a, b in zip(laws, parts, *pair, strict=True)
                 )
     return result
+
+
+def _of_keys(
+    exact: Exact, plan: BlockPlan, by_key: dict[Any, tuple[Part, Part]]
+) -> tuple[Exact, BlockPlan]:
+    """The groups that differ: the noise of all others is independent, and tells nothing."""
+    places = [n for n, key in enumerate(exact.keys) if key in by_key]
+    if plan.domain is not None:
+        plan = listing(plan, tuple(key for key in plan.domain if key in by_key))
+    return Exact([exact.keys[n] for n in places], [part[places] for part in exact.parts]), plan
 
 
 def copied(exact: Exact, plan: BlockPlan, count: int = BATCH) -> tuple[Exact, BlockPlan]:

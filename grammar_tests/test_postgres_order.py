@@ -32,7 +32,7 @@ from grammar_tests.test_equal_values import odd
 from grammar_tests.test_two_engines import ACCEPTED
 from grammar_tests.two_engines import filled
 
-EVERY = 60
+EVERY = 100
 """One of so many cases is asked."""
 CASES = tuple(case for case in ACCEPTED if case.catalog == "shop")
 HEIRS = 3
