@@ -265,13 +265,13 @@ def test_numbers_are_texts_with_their_errors_when_wanted(client: Client) -> None
     client.query("SET dpsql.errors = text")
     assert client.query(COUNT) == "TDDCZ"
     assert {oid for _, oid, _ in columns(client.of(b"T")[0])} == {TEXT}
-    assert all("±" in (number or "") for _, number in client.rows)
+    assert all(set("±…") & set(number or "") for _, number in client.rows)
     assert client.query("SELECT code, 1 AS one FROM countries ORDER BY code LIMIT 1") == "TDCZ"
     assert client.rows == [("IT", "1")]
     client.query(f"PREPARE told AS {COUNT}; SET dpsql.errors = off; EXECUTE told")
-    assert all("±" in (number or "") for _, number in client.rows)
+    assert all(set("±…") & set(number or "") for _, number in client.rows)
     client.query(COUNT)
-    assert not any("±" in (number or "") for _, number in client.rows)
+    assert not any(set("±…") & set(number or "") for _, number in client.rows)
     client.query("RESET dpsql.errors; DEALLOCATE ALL")
 
 
