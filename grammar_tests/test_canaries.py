@@ -256,7 +256,7 @@ def draw_call(dice: Random) -> Call:
             return "POST", PATH, json.dumps(draw_tool(dice, sql)).encode(), {}
         case _:
             if dice.random() < 0.2:
-                headers["idempotency-key"] = f"a-retry-with-key-{dice.randrange(30)}"
+                headers["idempotency-key"] = f"a-second-with-key-{dice.randrange(30)}"
             return "POST", "/v1/query", text, headers
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from itertools import permutations
-from math import sqrt
+from math import ceil, isqrt
 from typing import cast
 
 from dpsql.compiler.infer.column_facts import MEANS, VALUES, Columns, FactSource
@@ -28,6 +28,8 @@ _SPREADS = {"var_pop": 4, "variance": 2, "stddev_pop": 4, "stddev": 2}
 """Squared range of values over the largest variance: 4 for all values, 2 for two of a sample."""
 _OF_ARGUMENT = frozenset({"count", "sum", *VALUES, *MEANS, *_SPREADS})
 """Aggregates with a range that follows from the range of their first argument."""
+_FINE = 10**6
+"""Steps per unit in which the range of a standard deviation ends."""
 _FIXED = {"corr": Interval(Fraction(-1), Fraction(1)), "regr_r2": _SHARE, "regr_count": COUNTS}
 
 
@@ -86,7 +88,8 @@ def _spread(call: AggregateCall, values: Interval) -> Interval:
     lo, hi = cast("Fraction", values.lo), cast("Fraction", values.hi)
     most = (hi - lo) ** 2 / _SPREADS[call.function]
     if call.function.startswith("stddev"):
-        most = Fraction(sqrt(most))
+        squared = ceil(most * _FINE**2)  # rounded up: an end must not be too near
+        most = Fraction(isqrt(squared - 1) + 1, _FINE) if squared else most
     return Interval(Fraction(0), most)
 
 

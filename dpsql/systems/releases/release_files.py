@@ -52,8 +52,12 @@ def round_answer(answer: Answer, step: int) -> Answer:
     Both ends of an interval are rounded outwards, so that it still holds.
     """
     rows, margins, halves = [], [], []
-    for row, margin, ends in zip(answer.rows, answer.margins, answer.intervals, strict=True):
-        cells = [_round(*cell, step) for cell in zip(row, margin, ends, strict=True)]
+    every = answer.halves or (None,) * len(answer.rows)
+    for row, margin, ends, of_row in zip(
+        answer.rows, answer.margins, answer.intervals, every, strict=True
+    ):
+        halved = of_row or (None,) * len(row)
+        cells = [_round(*cell, step) for cell in zip(row, margin, ends, halved, strict=True)]
         rows.append(tuple(value for value, _ in cells))
         halves.append(tuple(half for _, half in cells))
         pairs = zip(margin, halves[-1], strict=True)
@@ -61,13 +65,13 @@ def round_answer(answer: Answer, step: int) -> Answer:
     return replace(answer, rows=tuple(rows), margins=tuple(margins), halves=tuple(halves))
 
 
-def _round(value: Any, margin: float | None, ends: Any, step: int) -> tuple[Any, Half]:
+def _round(value: Any, margin: float | None, ends: Any, half: Half, step: int) -> tuple[Any, Half]:
     """Return a rounded number, and the distances to the rounded ends of its interval."""
     if margin is None or not isinstance(value, int):
-        return value, None
+        return value, half
     rounded = step * round(Decimal(value) / step)
     if ends is None or not any(map(isfinite, ends)):
-        return rounded, None
+        return rounded, half
     low, high = ends
     below = float(rounded - step * floor(low / step)) if isfinite(low) else inf
     above = float(step * ceil(high / step) - rounded) if isfinite(high) else inf
