@@ -291,6 +291,7 @@ class _Binder:
         values = None if local is not None and local.law.of_bits else values
         self._check_kind(table, column, schema_column.type)
         self._check_total(table, column, schema_column.type, bounds)
+        enforced = is_enforced(column, schema_column, schema_table, bounds, values)
         return vocabulary.ColumnPolicy(
             name=schema_column.name,
             type=schema_column.type,
@@ -299,11 +300,11 @@ class _Binder:
             nullable=column.nullable,
             hidden=column.hidden,
             private_bounds=column.private_bounds,
-            enforced=is_enforced(column, schema_column, schema_table, bounds, values),
+            enforced=enforced,
             max_per_unit=column.max_per_unit,
             max_length=column.max_length,
             reading=reading_of(table, column, schema_column, self.draft.limits.max_text_length),
-            not_null=is_read_never_null(table, schema_column),
+            not_null=is_read_never_null(table, column, schema_column, enforced=enforced),
             bits=schema_column.bits,
             randomized=local,
         )

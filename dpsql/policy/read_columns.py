@@ -27,15 +27,24 @@ def reading_of(
         return reading
     if reading is not None:
         return StoredAs(reading.column, reading.path, reading.json, most if reading.path else 0)
-    listed = column.values is not None or column.values_from is not None
-    cuts = stored.may_be_long and not listed and not _identifies(table, stored)
+    cuts = stored.may_be_long and not _is_listed(column) and not _identifies(table, stored)
     return StoredAs(stored.name, most=most) if cuts else None
 
 
-def is_read_never_null(table: DraftTable, stored: SchemaColumn) -> bool:
-    """Test whether read values are never NULL."""
-    may_be_null = stored.may_be_long and _identifies(table, stored)
-    return stored.is_never_null and stored.reading is None and not may_be_null
+def is_read_never_null(
+    table: DraftTable, column: DraftColumn, stored: SchemaColumn, *, enforced: bool
+) -> bool:
+    """Test whether read values are never NULL.
+
+    A long text that is not cut is NULL. A written list that is `enforced` has no long ones.
+    """
+    short = enforced and column.values is not None
+    whole = _identifies(table, stored) or (_is_listed(column) and not short)
+    return stored.is_never_null and stored.reading is None and not (stored.may_be_long and whole)
+
+
+def _is_listed(column: DraftColumn) -> bool:
+    return column.values is not None or column.values_from is not None
 
 
 def _identifies(table: DraftTable, column: SchemaColumn) -> bool:
