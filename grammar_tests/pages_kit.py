@@ -36,6 +36,7 @@ MASKS = (
     (re.compile(r"^notice: [\d,]+ of [\d,]+ numbers of [^\n]*±[^\n]*\n", re.MULTILINE), ""),
 )
 """What differs from run to run; whether numbers are told to be no larger than their ± is chance."""
+ENDS = re.compile(r"(-?\d[\d,.]*) \((-?\d[\d,.]*) … (-?\d[\d,.]*)\)")
 ELISION = re.compile(r"^…$", re.MULTILINE)
 NUMBER = re.compile(r"-?\d[\d,]*(\.\d+)?(e[+-]?\d+)?")
 APART = 6
@@ -215,7 +216,13 @@ def _fits(pieces: list[list[str]], words: list[str]) -> bool:
 def _words(text: str) -> list[str]:
     for pattern, mask in MASKS:
         text = pattern.sub(mask, text)
-    return text.split()
+    return ENDS.sub(_as_margin, text).split()
+
+
+def _as_margin(cell: re.Match[str]) -> str:
+    """A number with both ends as one with a margin: whether an end is certain is chance."""
+    value, low, high = map(_number, cell.groups())
+    return f"{cell[1]} ± {max(value - low, high - value):g}"
 
 
 def _alike(says: list[str], printed: list[str]) -> bool:

@@ -14,6 +14,7 @@ import pytest
 
 from dpsql.model.interval_ends import intervals
 from dpsql.model.intervals import Interval
+from dpsql.model.vocabulary import BoundsMethod, TablePolicy
 from dpsql.release.certain_ends import certain_ends, within_ranges
 from grammar_tests import accuracy_kit, casefile
 from grammar_tests.casefile import Case
@@ -47,6 +48,7 @@ RANGES = {
     "SUM(CASE WHEN vip THEN 1 ELSE 0 END)::DOUBLE / COUNT(*)": (0, 1),
     "COUNT(*) / SUM(COUNT(*)) OVER ()": (0, 1),
     "COUNT(*) / COUNT(*) FILTER (WHERE vip)": (0, None),
+    "(COUNT(*) + SUM(age)) / (COUNT(*) + 1)": (0, None),
     "COUNT(*) / ROUND(COUNT(*), -2)": (0, None),
     "COUNT(*) FILTER (WHERE vip) / COUNT(*) FILTER (WHERE age > 9)": (0, None),
     "COUNT(*) / SUM(COUNT(*)) OVER (ORDER BY segment)": (0, None),
@@ -74,6 +76,26 @@ def test_limits_and_an_analysts_bounds_make_nothing_certain() -> None:
     ):
         (found,) = compiled(sql, policy, engine).rewritten.certain
         assert found.hi is None or found.contains(Fraction(6))
+
+
+def test_found_bounds_make_nothing_certain() -> None:
+    policy, engine = crowd()
+
+    def with_found(table: TablePolicy) -> TablePolicy:
+        columns = (
+            replace(c, private_bounds=BoundsMethod.LOG_HISTOGRAM) if c.name == "age" else c
+            for c in table.columns
+        )
+        return replace(table, columns=tuple(columns))
+
+    for formula in ("AVG(age)", "SUM(age)", "STDDEV(age)"):
+        sql = f"SELECT {formula} AS n FROM customers"
+        before, after = (
+            compiled(sql, each, engine).rewritten.certain[0]
+            for each in (policy, policy.with_tables(with_found))
+        )
+        assert before != after
+        assert after.hi is None
 
 
 def test_a_condition_on_a_noisy_number_makes_nothing_certain() -> None:

@@ -63,7 +63,9 @@ def built(
     pg.execute("CREATE SCHEMA public")
     pg.execute(f"CREATE TABLE public.people (pid {people} PRIMARY KEY)")
     link = f"pid {visits} NOT NULL REFERENCES public.people (pid)"
-    pg.execute(f"CREATE TABLE public.visits (visit INTEGER PRIMARY KEY, {link}, shop TEXT NOT NULL)")
+    pg.execute(
+        f"CREATE TABLE public.visits (visit INTEGER PRIMARY KEY, {link}, shop TEXT NOT NULL)"
+    )
     for key in keys:
         pg.execute(f"INSERT INTO public.people VALUES ('{key}')")
     for number, (key, shop) in enumerate((key, shop) for key in keys for shop in range(10)):

@@ -125,6 +125,8 @@ def test_wrong_twin_a_page_that_is_not_so_is_caught(wrong: str, folder: Path) ->
     ("says", "prints", "alike"),
     [
         ("n\n490 ± 20", "n\n502 ± 20", True),
+        ("n\n38 ± 43", "n\n22 (0 … 65)", True),
+        ("n\n38 ± 43", "n\n900 (857 … 943)", False),
         ("n\n490 ± 20", "n\n690 ± 20", False),
         ("n\n490 ± 20", "n\n490 ± 50", False),
         ("n\n490", "n\n491", False),

@@ -40,7 +40,7 @@ def run(url: str, text: str, *args: str) -> Result:
 def test_rows_have_their_errors_notices_and_cost(url: str) -> None:
     result = run(url, f"{SEGMENTS}\n\\plot")
     assert result.exit_code == 0, result.output
-    rows = r"^(?:business|consumer) +-?\d+ ± [\d.]+$"
+    rows = r"^(?:business|consumer) +-?\d+ (?:± [\d.]+|\([\d.]+ … [\d.]+\))$"
     assert len(re.findall(rows, result.stdout, re.MULTILINE)) == 2
     assert re.search("^business .*[├┼┤]", result.stdout, re.MULTILINE)
     assert result.stderr.count("cost: ") == 1

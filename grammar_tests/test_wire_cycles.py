@@ -23,7 +23,7 @@ from grammar_tests.scram_kit import TLS_REQUEST, first_response, heard, logged_i
 from grammar_tests.waiting import HANGS_SECONDS
 from grammar_tests.wire_kit import PASSWORD, Door, door, packet, startup_packet
 
-MANY, FEW = 10_000, 2000
+MANY, FEW = 10_000, 5000
 AT_ONCE = 16
 _STARTUP = startup_packet((3, 0), user="ana")
 

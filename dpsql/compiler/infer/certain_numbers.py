@@ -21,6 +21,7 @@ from dpsql.model.algebra import Aggregate, Relation, Released, Window
 from dpsql.model.dataclass import replace
 from dpsql.model.intervals import EVERYTHING, Facts, Interval
 from dpsql.model.tree import AggregateCall, Star
+from dpsql.model.vocabulary import TablePolicy
 from dpsql.model.walk import conjuncts, relations
 
 _SHARE = Interval(Fraction(0), Fraction(1))
@@ -37,7 +38,11 @@ def certain_numbers(
     outer: Relation, blocks: Sequence[BoundedBlock], origin: FactSource
 ) -> CertainNumbers:
     """Return the ranges of the measures that a query reads, and which are parts of which."""
-    measured = [tuple(_measures(block, origin)) for block in blocks]
+    policy = origin.policy
+    has_found = any(c.private_bounds and c.bounds for t in policy.tables for c in t.columns)
+    if has_found:
+        origin = replace(origin, policy=policy.with_tables(_without_found))
+    measured = [tuple(_measures(block, origin, has_found=has_found)) for block in blocks]
     ranges, shares = dict[int, Interval](), set[tuple[int, int]]()
     for released in relations(outer):
         if isinstance(released, Released):
@@ -50,12 +55,18 @@ def certain_numbers(
     return CertainNumbers(ranges, frozenset(shares))
 
 
+def _without_found(table: TablePolicy) -> TablePolicy:
+    """Return the table without bounds that were found: values may lie beyond them."""
+    columns = (replace(c, bounds=None) if c.private_bounds else c for c in table.columns)
+    return replace(table, columns=tuple(columns))
+
+
 def _measures(
-    bounded: BoundedBlock, origin: FactSource
+    bounded: BoundedBlock, origin: FactSource, *, has_found: bool
 ) -> Iterator[tuple[AggregateCall, Facts | None]]:
     """Yield each measure of a block with the facts of its first argument, if it has one."""
     rows = bounded.block.rows
-    limited = any(isinstance(part, Aggregate | Window) for part in relations(rows))
+    limited = has_found or any(isinstance(part, Aggregate | Window) for part in relations(rows))
     columns = Columns(rows, replace(origin, limitless=True, clips=True)) if limited else None
     for measure, facts in zip(bounded.block.measures, bounded.arguments, strict=True):
         call = measure.call

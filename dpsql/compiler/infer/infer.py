@@ -40,9 +40,8 @@ def infer(tracked: Tracked, policy: Policy, public: PublicData, evaluate: Evalua
     """Infer the facts of every key and argument of every block."""
     blocks = tuple(_block(block, policy, public, evaluate).bounded() for block in tracked.blocks)
     origin = FactSource(policy, public, evaluate, policy.limits.max_public_groups)
-    return Bounded(
-        tracked.outer, blocks, tracked.stages, certain_numbers(tracked.outer, blocks, origin)
-    )
+    certain = certain_numbers(tracked.outer, blocks, origin)
+    return Bounded(tracked.outer, blocks, tracked.stages, certain)
 
 
 def domain_of(

@@ -140,7 +140,7 @@ class CertainRanges:
             return EVERYTHING
         (times, above), (over, below) = _scaled(part), _scaled(whole, divides=True)
         pair = tuple(map(self._origin, (above, below)))
-        is_share = pair in self._shares or pair[0] == pair[1]
+        is_share = pair in self._shares or pair[0] == pair[1] >= 0
         return Interval(Fraction(0), times / over if is_share and over > 0 else None)
 
 
