@@ -176,6 +176,16 @@ def test_several_statements_with_private_keys_have_a_price_in_epsilon(proxy: Pro
     assert Decimal(0) < alone < all_of_them < 10 * alone
 
 
+def test_bounds_of_columns_may_be_found_first(folder: Path) -> None:
+    with opened(folder, "bounds first") as proxy:
+        asked = requests(["SELECT SUM(spent) AS s FROM people", BY_SEX])
+        plan = proxy.explain_all(asked)
+        assert plan.refusals == ()
+        answers, _receipt = proxy.ask_all(asked)
+        assert [len(each.rows) for each in answers] == [1, 2]
+        assert proxy.ledger.spent("default").amount <= plan.price.amount
+
+
 def test_python_has_the_prices_and_the_answers(proxy: Proxy) -> None:
     proxy.refresh()
     with dpsql.connect(proxy=proxy, analyst="ana") as connection:

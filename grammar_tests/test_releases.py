@@ -19,6 +19,7 @@ from click.testing import CliRunner, Result
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from dpsql.answering import two_steps
 from dpsql.answering.joint_plan import read
 from dpsql.engines import Stop
 from dpsql.interfaces.cli import main
@@ -213,6 +214,25 @@ def test_the_loss_counts_every_charge_also_earlier_ones(folder: Path) -> None:
     assert found.loss == Loss(sum(each.loss.amount for each in entries), found.loss.delta)
 
 
+def test_the_loss_counts_limits_that_were_found_under_another_text(folder: Path) -> None:
+    """The twin forgets the first steps."""
+    with Proxy.open(str(folder / "dpsql.toml")) as proxy:
+        proxy.ask(request("SELECT COUNT(*) AS n FROM logins", "0.3"))
+    found = published(folder, 2, "-- name: a\nSELECT COUNT(*) AS logins FROM logins")
+    assert found.loss == spent(folder)
+
+
+def test_a_first_step_that_is_forgotten_would_be_seen(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    last_step = two_steps.last_step
+    monkeypatch.setattr(two_steps, "last_step", lambda *of: (last_step(*of)[0], frozenset[str]()))
+    with Proxy.open(str(folder / "dpsql.toml")) as proxy:
+        proxy.ask(request("SELECT COUNT(*) AS n FROM logins", "0.3"))
+    found = published(folder, 2, "-- name: a\nSELECT COUNT(*) AS logins FROM logins")
+    assert found.loss.amount < spent(folder).amount
+
+
 @pytest.mark.full("publishes a folder")
 def test_the_registry_entry_has_the_fields_of_its_template(folder: Path) -> None:
     assert publish(folder, "--yes", "--about", str(folder / "about.toml")).exit_code == 0
@@ -280,6 +300,7 @@ EDITS: dict[str, tuple[Callable[[Path], object], str]] = {
     "a changed byte": (lambda out: _change(out / "tables/by_country.csv"), "was changed"),
     "a missing file": (lambda out: (out / "README.md").unlink(), "README.md is missing"),
     "an added file": (lambda out: (out / "tables/new.csv").touch(), "was added"),
+    "a link": (lambda out: (out / "more").symlink_to(out), "more is a link"),
     "an edited manifest": (_edit_manifest, "the signature is not of it"),
     "a damaged signature": (lambda out: _change(out / "manifest.sig"), "signature"),
     "no signature": (lambda out: (out / "manifest.sig").unlink(), "signature cannot be read"),
@@ -293,8 +314,9 @@ def test_every_edit_of_a_release_is_found(folder: Path) -> None:
         edit(folder / "out")
         told = verify(folder / "out", "--key", str(folder / "public.pem"))
         assert (told.exit_code, words in told.stderr) == (1, True), (title, told.output)
-        for path in [path for path in (folder / "out").rglob("*") if path.is_file()]:
-            path.unlink()
+        for path in (folder / "out").rglob("*"):
+            if path.is_symlink() or path.is_file():
+                path.unlink()
         for path, content in kept.items():
             path.write_bytes(content)
     assert verify(folder / "out", "--key", str(folder / "public.pem")).exit_code == 0

@@ -55,13 +55,15 @@ _LESS = (1.0, 0.999, 0.99, 0.97, 0.95)
 class Beside:
     """A statement among several, and its plan at the ε that it would have alone.
 
-    With `steps`, bounds must be found first. It `shares` its wide table if that adds little work,
-    and also uses its population's `tables`. It is `paid` if nothing is lacking.
+    With `steps`, bounds must be found first, those of columns before any plan (`bounds_first`):
+    `prepared` has the widest ones. It `shares` its wide table if that adds little work, and also
+    uses its population's `tables`. It is `paid` if nothing is lacking.
     """
 
     query: Question
     prepared: Prepared
     steps: bool = False
+    bounds_first: bool = False
     shares: bool = False
     paid: bool = False
     tables: tuple[MeasuredCells, ...] = ()
@@ -94,7 +96,8 @@ class Beside:
     def at(self, compiler: Compiler, epsilon: Decimal) -> Beside:
         """Return the statement at another ε."""
         query = self.query.at(epsilon)
-        return replace(self, query=query, prepared=compiler.prepared(query))
+        prepared = self.prepared if self.bounds_first else compiler.prepared(query)
+        return replace(self, query=query, prepared=prepared)
 
 
 NOTHING = Loss(0)
@@ -196,12 +199,15 @@ def read(compiler: Compiler, request: Request, stop: Stop) -> Question:
 
 def beside(compiler: Compiler, vault: Vault, query: Question) -> Beside:
     """Return the question with its plan, and the tables that are known. Raises `Refused`."""
+    steps = two_steps.steps_of(compiler, vault, query)
+    if steps is not None:
+        bounds_first = isinstance(steps, two_steps.ColumnSteps)
+        prepared = compiler.prepared(steps.last if bounds_first else query)
+        return Beside(query, prepared, steps=True, bounds_first=bounds_first)
     prepared = compiler.prepared(query)
     wide = prepared.wide
     if prepared.plan is None:
         return Beside(query, prepared, paid=True)
-    if two_steps.steps_of(compiler, vault, query) is not None:
-        return Beside(query, prepared, steps=True)
     if vault.memory.recalled(compiler, query, query.account.epsilon) is not None:
         return Beside(query, prepared, paid=True)
     if wide is None or not from_memory.is_little(compiler, query, prepared, wide):

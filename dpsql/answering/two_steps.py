@@ -226,21 +226,27 @@ class KeySteps(Steps):
         return shown_keys.about_keys(single, showing)
 
 
-def last_step(compiler: Compiler, vault: Vault, query: Question) -> Question | None:
-    """Return the last step of a question with remembered first steps, else None."""
-    steps = steps_of(compiler, vault, query)
+def last_step(
+    compiler: Compiler, vault: Vault, query: Question
+) -> tuple[Question | None, frozenset[str]]:
+    """Return the last step of a question, and the ids of the queries that paid for the others.
+
+    The step is None if the answer to an earlier one is not remembered.
+    """
+    ids, steps = set[str](), steps_of(compiler, vault, query)
     while steps is not None:
         answers = [answer for answer in steps.remembered if answer is not None]
+        ids |= {answer.receipt.query_id for answer in answers if answer.receipt is not None}
         if len(answers) < len(steps.remembered):
-            return None
+            return None, frozenset(ids)
         query = steps.then(compiler, vault, answers)
         steps = steps_of(compiler, vault, query)
-    return query
+    return query, frozenset(ids)
 
 
 def _is_remembered(compiler: Compiler, vault: Vault, query: Question) -> bool:
     """Test whether the answer to a question and all its steps are remembered."""
-    last = last_step(compiler, vault, query)
+    last, _ = last_step(compiler, vault, query)
     return last is not None and vault.remembered(compiler, last) is not None
 
 

@@ -182,6 +182,7 @@ def _write(
         facts = {
             "format": 1,
             "title": about.title,
+            "published": now().date().isoformat(),
             "accountant": release.accountant,
             "statements": {each.name: each.sql for each in release.tables},
         }
@@ -258,7 +259,7 @@ def verify(folder: Path, *, key: Path | None) -> None:
     if checked.problems:
         note("This is not the release as it was published.")
         raise click.exceptions.Exit(ExitCode.BAD_INPUT)
-    click.echo(f"All {checked.files} files are as they were published.")
+    click.echo(f"All {checked.files} files agree with the manifest{printable(checked.about)}.")
     if not checked.fingerprint:
         note("They are not signed: anybody could have made them.")
     elif key is None:

@@ -5,11 +5,9 @@ Its replicates cost nothing: PRIVACY.md R111.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
-from functools import reduce
-from operator import add
 
 from dpsql import accountants
 from dpsql.answering.joint_plan import answered, count_tables, planned
@@ -42,8 +40,8 @@ class PublishedTable:
 class PublishedRelease:
     """All tables of a release, the receipt, and the `loss` of everything that is published.
 
-    `loss` counts every charge whose answer is used, also those that were paid earlier. It is
-    (`epsilon`, `delta`)-DP.
+    `loss` counts every charge whose answer is used, also those that were paid earlier. The release
+    is (`epsilon`, `delta`)-DP.
     """
 
     tables: tuple[PublishedTable, ...]
@@ -84,27 +82,34 @@ class PublishTables:
             PublishedTable(each.name, each.sql, answer, replicates)
             for each, answer, replicates in zip(self.statements, answers, drawn, strict=True)
         )
-        ids = frozenset[str]().union(*(each.ids for each in measured))
-        loss = total_loss(ids, vault.ledger.history(None, _MOST_ENTRIES))
         budget = plan.account.budget
-        accountant = accountants.get(budget.accountant)
-        epsilon = accountant.epsilon(loss, Fraction(budget.delta))
+        entries = vault.ledger.history(None, _MOST_ENTRIES)
+        if all(each.is_known for each in measured):
+            ids = frozenset[str]().union(*(each.ids for each in measured))
+        else:  # an answer of unknown parts may be of any
+            ids = frozenset(each.query_id for each in entries)
+        losses = total_losses(ids, entries)
         return PublishedRelease(
             tables,
             receipt,
-            loss,
-            accountant=accountant.name,
-            epsilon=epsilon,
-            delta=budget.delta,
+            losses.get(budget.accountant, Loss(0)),
+            accountant=budget.accountant,
+            epsilon=sum(
+                accountants.get(name).epsilon(loss, Fraction(budget.delta))
+                for name, loss in losses.items()
+            ),
+            delta=budget.delta * max(1, len(losses)),
         )
 
 
-def total_loss(ids: frozenset[str], entries: Iterable[Entry]) -> Loss:
-    """Return the loss of these charges and of all others of the same texts.
+def total_losses(ids: frozenset[str], entries: Sequence[Entry]) -> dict[str, Loss]:
+    """Return the loss of these charges and of all others of the same texts, by accountant.
 
     A limit that is found first has a charge of its own, under the text of its query.
     """
-    every = tuple(entries)
-    texts = {(each.budget, each.inquiry.sql) for each in every if each.query_id in ids}
-    used = (e.loss for e in every if e.query_id in ids or (e.budget, e.inquiry.sql) in texts)
-    return reduce(add, used, Loss(0))
+    texts = {(each.budget, each.inquiry.sql) for each in entries if each.query_id in ids}
+    losses = dict[str, Loss]()
+    for each in entries:
+        if each.query_id in ids or (each.budget, each.inquiry.sql) in texts:
+            losses[each.accountant] = losses.get(each.accountant, Loss(0)) + each.loss
+    return losses

@@ -161,8 +161,8 @@ def _implementation(about: AboutRelease, release: PublishedRelease) -> dict[str,
         "the policy, or found privately and charged: see methods.md.",
         "mechanisms": "Discrete Gaussian or discrete Laplace noise on integer counts and sums; "
         "choices for quantiles and private groups: see methods.md for each table.",
-        "composition": f"Accountant {release.accountant}, over all tables; charged before any "
-        "table was measured, to a chained ledger.",
+        "composition": f"Accountant {release.accountant}, over all tables; each measurement is "
+        "charged to a chained ledger before it runs.",
         "post_processing": "Tables of the same rows are made to agree by least squares; ratios are "
         "computed from noisy numbers.",
         "justification": about.justification,
@@ -210,4 +210,7 @@ def _yaml_lines(value: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _scalar(value: Any) -> str:
+    text = repr(value)
+    if isinstance(value, float) and "e" in text and "." not in text:
+        return text.replace("e", ".0e")  # YAML 1.1 takes 1e-06 for a text
     return json.dumps(value, ensure_ascii=False)

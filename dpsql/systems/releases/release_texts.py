@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from decimal import Decimal
 from importlib.metadata import version
+from math import isfinite
 
 from dpsql.interfaces.amounts import loss_text, plain
 from dpsql.interfaces.doors import COMMAND_LINE
@@ -21,8 +22,8 @@ _READERS = """# {title}
 
 Published {today}. {description}
 
-The numbers are estimates. Random noise was added to protect each {unit}: nobody can tell from
-these tables whether one of them is in the data. All tables together are ({epsilon},
+The numbers are estimates. Random noise was added to protect each {unit}: these tables say
+almost nothing of whether any one of them is in the data. All tables together are ({epsilon},
 {delta})-differentially private ({loss}). In plain words: {risk}.
 
 ## Tables
@@ -38,12 +39,20 @@ Negative counts are possible, and cutting them to zero would make sums too large
 measured together agree up to rounding; others differ within their intervals.
 `dictionary.csv` explains every column.
 
-## Compute with the numbers
+{compute}{rounding}{without}
+## Check the files
+
+`dpsql verify .` compares every file with `manifest.json`, and the manifest with its signature, if
+it has one. It
+needs no network.
+"""
+
+_COMPUTE = """## Compute with the numbers
 
 Sums and ratios of noisy numbers have intervals too. `replicates/` has each table {count} times
-more, with the noise drawn once more. Compute your statistic from replicate 0, which is the
-published table. Compute it from each other replicate, and take 1.96 times the standard deviation
-as the ±:
+more, with the noise drawn once more. Compute your statistic from replicate 0, which has the
+published numbers, not rounded. Compute it from each other replicate, and take 1.96 times the
+standard deviation as the ±:
 
 ```python
 import pandas as pd
@@ -56,12 +65,7 @@ print(values[0], "±", 1.96 * values[1:].std())
 Use the same replicate number in several tables: their noise belongs together. This holds for
 smooth statistics of counts and sums. It does not hold for ranks, the largest of several numbers,
 or ratios whose lower number is near 0, and it covers no limit (`methods.md`). Never average
-replicates: they hold no further knowledge. {rounding}
-{without}
-## Check the files
-
-`dpsql verify .` compares every file with `manifest.json`, and the manifest with its signature. It
-needs no network.
+replicates: they hold no further knowledge.
 """
 
 _METHODS = """# Methods
@@ -75,8 +79,8 @@ grid.
 
 Replicate r of a table is computed from the released measurements y as A(y + z_r), where z_r has
 the public joint distribution of the noise, and A is the linear map that makes tables agree. The
-standard deviation over replicates estimates that of the statistic. No replicate contains what
-limits leave out.
+standard deviation over replicates estimates that of the statistic. Where noise is Laplace noise,
+1.96 of it holds a single number in 94 of 100 cases. No replicate contains what limits leave out.
 
 {tables}"""
 
@@ -104,7 +108,7 @@ _POINTS = (
     ("Trust model", "Central: the owner, the database and the host of the proxy.", "dpsql doctor"),
     ("Implementation", "No floating point before the noise.", "dpsql help guarantee"),
     ("Security, access", "Readers get files; nothing of the data is in them.", "dpsql report"),
-    ("Side channels", "Files have no times; the release is made at once.", "dpsql help guarantee"),
+    ("Side channels", "Files have a day, and no times of queries.", "dpsql help guarantee"),
     ("Collection exposure", "Not covered: the raw data exist, and must be secured.", "dpsql risk"),
 )
 """Points of NIST SP 800-226: the claim of a release, and a command that shows it."""
@@ -142,12 +146,24 @@ def _method(table: PublishedTable, plan: Explanation) -> Iterator[str]:
             yield f"* Limit of {limit.name}: {value} ({limit.how})."
         for each in block.releases:
             clip = f"{approximate(each.lower)} to {approximate(each.upper)}"
+            law = each.mechanism.partition(" (")[0]
             yield (
                 f"* {each.output}: one unit adds {clip} to a group, in {each.l0:,} groups at most; "
-                f"noise {each.mechanism}, standard deviation {approximate(each.error)}."
+                f"noise {law}."
             )
         yield from (f"* {each.output}: {each.mechanism}." for each in block.choices)
+    yield from _errors(table)
     yield from (f"* {each}." for each in remarks(table.answer, COMMAND_LINE))
+
+
+def _errors(table: PublishedTable) -> Iterator[str]:
+    """Yield the range of the standard errors of each column, by noise alone."""
+    for n, column in enumerate(table.answer.columns):
+        errors = [row[n] for row in table.answer.errors]
+        finite = [error for error in errors if error is not None and isfinite(error)]
+        if finite:
+            ends = dict.fromkeys(map(approximate, (min(finite), max(finite))))
+            yield f"* Standard error of {column.name} by noise: {' to '.join(ends)}."
 
 
 def _facts(release: PublishedRelease, policy: Policy) -> dict[str, str]:
@@ -181,7 +197,7 @@ def _readers(
         ""
         if step is None
         else (
-            f"Whole numbers in `tables/` are rounded to multiples of {step}, and their intervals "
+            f"\nWhole numbers in `tables/` are rounded to multiples of {step}, and their intervals "
             "outwards; "
             "replicates are not rounded."
         )
@@ -193,7 +209,7 @@ def _readers(
         description=about.description,
         tables="\n".join(f"* `{t.name}`: {len(t.answer.rows):,} rows" for t in release.tables),
         flags="\n".join(f"* `{name}`: {meaning}" for name, meaning in FLAGS.items()),
-        count=max(counts, default=0),
+        compute=_COMPUTE.format(count=max(counts, default=0)) if max(counts, default=0) else "",
         rounding=rounding,
         without="\nNo replicates:\n\n" + "\n".join(without) + "\n" if without else "",
     )

@@ -62,7 +62,7 @@ class PaidMeasurements:
     """Paid measurements of an answer: the `tables` that it is derived from, or its own plan.
 
     An answer that is measured by itself has the plan `paid`, and the `noisy` tables of query
-    `query_id`.
+    `query_id`. Queries `first` found what it needs, such as a limit.
     """
 
     each: Beside
@@ -71,13 +71,20 @@ class PaidMeasurements:
     paid: Prepared | None = None
     noisy: tuple[Noisy, ...] = ()
     query_id: str = ""
+    first: frozenset[str] = frozenset()
+
+    @property
+    def is_known(self) -> bool:
+        """True if `ids` are all charges that paid for the answer."""
+        exact = self.each.prepared.plan is None
+        return exact or bool(self.tables) or self.paid is not None
 
     @property
     def ids(self) -> frozenset[str]:
         """Ids of the charges that paid for the answer."""
         receipt = self.answer.receipt
         own = {self.query_id} if receipt is None else {self.query_id, receipt.query_id}
-        return frozenset(own | {each.query_id for each in self.tables} - {""})
+        return frozenset(own | self.first | {each.query_id for each in self.tables} - {""})
 
     @property
     def why_not(self) -> str:
@@ -107,7 +114,7 @@ def paid_measurements(
     if each.wide is not None:
         every = memory.measurements(compiler, each.query, each.population)
         return replace(unknown, tables=dict(list(every.items())[: counts[each.population]]))
-    last = two_steps.last_step(compiler, parts.vault, each.query)
+    last, first = two_steps.last_step(compiler, parts.vault, each.query)
     if last is None:
         return unknown
     recalled = memory.recalled(compiler, last, last.account.epsilon)
@@ -115,7 +122,8 @@ def paid_measurements(
         return unknown
     remembered, form = recalled
     paid = compiler.prepared(last.at(remembered.epsilon)).alternative(form)
-    return replace(unknown, paid=paid, noisy=remembered.answer, query_id=remembered.query_id)
+    noisy, query_id = remembered.answer, remembered.query_id
+    return replace(unknown, paid=paid, noisy=noisy, query_id=query_id, first=first)
 
 
 def draw_replicates(

@@ -27,11 +27,14 @@ class UnusableFolder(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class CheckedRelease:
-    """The result of a check: what is wrong, and the fingerprint of the signing key, if any."""
+    """The result of a check: what is wrong, the fingerprint of the signing key (empty: unsigned),
+    and the title and day of the release.
+    """
 
     problems: tuple[str, ...]
     fingerprint: str = ""
     files: int = 0
+    about: str = ""
 
 
 @contextmanager
@@ -103,24 +106,32 @@ def check_release(folder: Path, key: bytes | None = None) -> CheckedRelease:
     """
     try:
         text = (folder / MANIFEST).read_bytes()
-        hashes = json.loads(text)["files"]
+        document = json.loads(text)
+        hashes = document["files"]
         assert isinstance(hashes, dict)
     except (OSError, ValueError, KeyError, TypeError, AssertionError):
         raise ValueError(f"{folder.name} has no manifest of a release.") from None
     present = {
-        path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if not path.is_dir()
+        path.relative_to(folder).as_posix(): path
+        for path in folder.rglob("*")
+        if path.is_symlink() or not path.is_dir()
     }
     problems = [f"{path} is missing" for path in hashes if path not in present]
     problems += [
         f"{path} was added" for path in present if path not in hashes and path not in _SIGNED
     ]
+    problems += [f"{path} is a link" for path, each in present.items() if each.is_symlink()]
     problems += [
         f"{path} was changed"
         for path in hashes
-        if path in present and sha256(present[path].read_bytes()).hexdigest() != hashes[path]
+        if path in present
+        and present[path].is_file()
+        and sha256(present[path].read_bytes()).hexdigest() != hashes[path]
     ]
     signed, fingerprint = _check_signature(folder, text, key)
-    return CheckedRelease((*problems, *signed), fingerprint, len(hashes))
+    title, day = (str(document.get(name, "")) for name in ("title", "published"))
+    about = f" of {title or 'a release'}, published {day}"
+    return CheckedRelease((*problems, *signed), fingerprint, len(hashes), about)
 
 
 def _check_signature(folder: Path, text: bytes, key: bytes | None) -> tuple[list[str], str]:
