@@ -22,6 +22,7 @@ from dpsql.model.schema import Schema
 from dpsql.policy.bind import bind
 from dpsql.policy.load import load
 from dpsql.preparation.public_data import PublicTables
+from dpsql.preparation.views import with_views
 from grammar_tests import bound, world
 from grammar_tests.bound import CATALOGS
 from grammar_tests.laws import PlainEngine, compiled, integers
@@ -102,6 +103,31 @@ def test_a_long_text_changes_no_declaration(engine: DuckDBEngine, tmp_path: Path
     assert found == [("orders", "note"), ("more.notes", "note")]
     assert not any(column.cut for table in plain.tables for column in table.columns)
     assert repr(cut.tables).replace("cut=True", "cut=False") == repr(plain.tables)
+
+
+def is_expanded(folder: Path, label: str) -> bool:
+    """Whether a view is expanded that joins people to labels, unique as they are stored."""
+    path = str(folder / "labels.duckdb")
+    with duckdb.connect(path) as connection:
+        connection.execute("CREATE TABLE people (pid INTEGER PRIMARY KEY, label VARCHAR)")
+        connection.execute("CREATE TABLE labels (label VARCHAR UNIQUE, kind VARCHAR)")
+        connection.execute("INSERT INTO people VALUES (1, ?)", [label + "a"])
+        connection.executemany("INSERT INTO labels VALUES (?, 'k')", [[label + x] for x in "ab"])
+        connection.execute(
+            "CREATE VIEW labelled AS SELECT p.pid, k.kind FROM people AS p "
+            "JOIN labels AS k ON k.label = p.label"
+        )
+    with DuckDBEngine(Database("duckdb", path), LIMITS) as opened:
+        (view,) = [t for t in with_views(opened.schema(), DUCKDB).tables if t.name == "labelled"]
+    return view.rows is not None
+
+
+def test_texts_that_are_cut_are_no_unique_key_of_a_view(tmp_path: Path) -> None:
+    """Both labels of a person are equal once they are cut: the join multiplies their rows."""
+    for name in ("short", "long"):
+        (tmp_path / name).mkdir()
+    assert is_expanded(tmp_path / "short", "x" * SHORT)
+    assert not is_expanded(tmp_path / "long", "x" * MOST)
 
 
 def test_a_long_key_is_refused() -> None:

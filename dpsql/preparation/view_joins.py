@@ -50,8 +50,11 @@ def _named(keys: frozenset[frozenset[T]], names: Mapping[T, int]) -> Keys:
 
 
 def _stored_keys(table: SchemaTable) -> frozenset[frozenset[str]]:
-    """Return the keys that the engine enforces for values as they are read, without DOUBLEs."""
-    changed = {c.name for c in table.columns if c.reading is not None or c.type == DOUBLE}
+    """Return the keys that the engine enforces for values as they are read, without DOUBLEs.
+
+    Texts that are cut may become equal.
+    """
+    changed = {c.name for c in table.columns if c.reading is not None or c.cut or c.type == DOUBLE}
     return frozenset(frozenset(key) for key in table.unique_keys if changed.isdisjoint(key))
 
 

@@ -24,7 +24,7 @@ _RHO = "ρ"
 
 @dataclass(frozen=True, slots=True)
 class AboutRelease:
-    """What only the owner knows about a release."""
+    """Facts about a release that only its owner knows."""
 
     title: str = ""
     curator: str = ""
