@@ -531,7 +531,8 @@ def answered(
         raise refused
     for each in plan.questions:
         each.query.require_room_for(each.prepared.columns)
-        each.query.require_useful(each.prepared.notices, plan.price)
+        if not each.bounds_first:  # with the widest bounds, more seems useless than is
+            each.query.require_useful(each.prepared.notices, plan.price)
     paid = measure(compiler, vault, plan)
     counts = count_tables(compiler, vault, plan)
     for each in {e.population: e for e in plan.questions if e.wide is not None}.values():
