@@ -39,7 +39,8 @@ from grammar_tests.conformance_servers import (
 )
 from grammar_tests.postgres_kit import PORT, Postgres, running
 from grammar_tests.proxy_kit import request
-from grammar_tests.test_postgres_engine import READER, on
+from grammar_tests.test_postgres_engine import READER
+from grammar_tests.test_postgres_start import on
 from grammar_tests.two_engines import filled
 
 DIALECTS = {"postgres": POSTGRES, "spark": SPARK}

@@ -1,0 +1,182 @@
+"""HTTP: a question with a key is charged once, and its kept reply is repeated only for it."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dpsql.model.errors import Failed
+from dpsql.systems.web import answer_formats, web_queries
+from dpsql.systems.web.answer_formats import CSV, JSON
+from dpsql.systems.web.idempotency import KEPT_SECONDS, KeptReplies
+from grammar_tests.proxy_kit import shop
+from grammar_tests.test_web import GROUPS, KEY
+from grammar_tests.test_web import fresh as fresh  # noqa: PLC0414 - a fixture
+from grammar_tests.test_web import web as web  # noqa: PLC0414 - a fixture
+from grammar_tests.web_kit import COUNT, WebDoor, WebReply, beside
+from grammar_tests.wire_kit import opened
+
+# --- idempotency ---
+
+
+def keyed(web: WebDoor, sql: str = COUNT, key: str = KEY, **more: Any) -> WebReply:
+    return web.send("/v1/query", {"sql": sql}, idempotency_key=key, **more)
+
+
+def test_a_retry_is_charged_once_even_for_new_data(fresh: WebDoor) -> None:
+    first = keyed(fresh)
+    fresh.wire.proxy.refresh()
+    again = keyed(fresh)
+    assert again.body == first.body
+    assert again.json["data_version"] == 1
+    assert again.headers["idempotent-replayed"] == "true"
+    assert "idempotent-replayed" not in first.headers
+    other = keyed(fresh, key="f" * 16).json
+    assert (other["data_version"], other["receipt"]["remembered"]) == (2, False)
+
+
+def retried_without_a_right(folder: Path, rights: str = "customers]") -> WebReply:
+    """The reply to a repetition by an analyst whose role has only these rights since."""
+    policy = shop(folder / "shop")
+    with opened(folder, policy) as wire, beside(folder, wire) as web:
+        assert keyed(web).status == keyed(web).status == 200
+    role = f'[roles.few]\nanalysts = ["ana", "bob"]\n[roles.few.tables.{rights}\n\n[ledger]'
+    policy.write_text(policy.read_text(encoding="utf-8").replace("[ledger]", role))
+    with opened(folder, policy) as wire, beside(folder, wire) as web:
+        return keyed(web)
+
+
+def test_a_retry_under_fewer_rows_is_refused(tmp_path: Path) -> None:
+    """The kept reply counts rows that the analyst may not use any more."""
+    reply = retried_without_a_right(tmp_path, "orders]\nrows = \"status = 'paid'\"")
+    assert (reply.status, reply.json["reason"]) == (422, "idempotency-key")
+
+
+def test_a_retry_without_a_right_is_refused(tmp_path: Path) -> None:
+    reply = retried_without_a_right(tmp_path)
+    assert (reply.status, reply.json["reason"]) == (422, "unknown-table")
+
+
+def test_wrong_twin_a_reply_that_is_repeated_unasked_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def unasked(*_: object) -> None: ...
+
+    monkeypatch.setattr(web_queries.QueryRunner, "explain", unasked)
+    assert retried_without_a_right(tmp_path).status == 200
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"sql": GROUPS, "within": 100},
+        {"sql": f"EXPLAIN PRIVACY {GROUPS}"},
+        {"sql": "SELECT COUNT(*) AS n FROM countries"},
+        {"sql": "SELECT COUNT(*) AS n FROM customers WHERE country = ?", "parameters": ["SE"]},
+    ],
+)
+def test_every_kind_of_question_is_repeated(web: WebDoor, fields: dict[str, Any]) -> None:
+    key = sha256(repr(fields).encode()).hexdigest()
+    first, again = (web.send("/v1/query", fields, idempotency_key=key) for _ in range(2))
+    assert (first.status, again.status) == (200, 200), first.body
+    assert first.body == again.body
+
+
+def test_wrong_twin_a_server_that_keeps_no_reply_charges_twice(
+    fresh: WebDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(KeptReplies, "keep", lambda *_: None)
+    keyed(fresh)
+    fresh.wire.proxy.refresh()
+    assert keyed(fresh).json["receipt"]["remembered"] is False
+
+
+def test_a_key_belongs_to_one_question_and_one_analyst(fresh: WebDoor) -> None:
+    first = keyed(fresh)
+    for other in (keyed(fresh, GROUPS), keyed(fresh, accept=CSV)):
+        assert (other.status, other.json["reason"]) == (422, "idempotency-key")
+    named = fresh.send("/v1/query", {"id": "mine", "sql": COUNT}, idempotency_key=KEY)
+    assert named.body == first.body
+    bobs = keyed(fresh, GROUPS, user="bob")
+    assert bobs.status == 200, bobs.body
+
+
+def test_a_refusal_keeps_no_key_and_a_charged_failure_does(
+    fresh: WebDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert keyed(fresh, "SELECT name FROM customers").status == 422
+    body = {"sql": COUNT, "within": "-5"}
+    assert fresh.send("/v1/query", body, idempotency_key=KEY).json["reason"] == "bad-option"
+    assert keyed(fresh, GROUPS).status == 200
+
+    def fail(*_: object) -> None:
+        raise Failed("ab" * 8, charged=True)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(web_queries, "answered", fail)
+        failed = keyed(fresh, key="e" * 16)
+    again = keyed(fresh, key="e" * 16)
+    assert (failed.status, again.status) == (500, 500)
+    assert again.json == failed.json
+    assert again.json["charged"] is True
+
+
+def test_keys_last_a_day_and_survive_a_restart(tmp_path: Path) -> None:
+    now, reply = [1e9], answer_formats.HttpReply(200, JSON, b"{}")
+    path = str(tmp_path / "replies")
+    kept = KeptReplies(path, lambda: now[0])
+    assert kept.find("ana", KEY, "a") is None
+    kept.keep("ana", KEY, "a", reply)
+    now[0] += KEPT_SECONDS
+    found = KeptReplies(path, lambda: now[0]).find("ana", KEY, "a")
+    assert found is not None
+    assert found.body == b"{}"
+    now[0] += 1
+    assert kept.find("ana", KEY, "b") is None
+    assert (tmp_path / "replies").stat().st_mode & 0o077 == 0
+    assert KEY.encode() not in (tmp_path / "replies").read_bytes()
+
+
+@pytest.mark.parametrize("other", [False, True])
+def test_a_reply_belongs_to_its_question_whatever_a_second_request_did(
+    tmp_path: Path, *, other: bool
+) -> None:
+    """The second one was refused while the first one ran; then its key may name another."""
+    kept = KeptReplies(str(tmp_path / "replies"))
+    assert kept.find("ana", KEY, "a") is kept.find("ana", KEY, "a") is None
+    kept.drop("ana", KEY, "a")
+    if other:
+        assert kept.find("ana", KEY, "b") is None
+    kept.keep("ana", KEY, "a", answer_formats.HttpReply(200, JSON, b"of a"))
+    found = kept.find("ana", KEY, "b" if other else "a")
+    assert (None if found is None else found.body) == (None if other else b"of a")
+
+
+def test_an_analyst_has_a_bounded_number_of_keys(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dpsql.systems.web.idempotency.MOST_KEYS", 2)
+    kept = KeptReplies(str(tmp_path / "replies"))
+    for name, charged in (("a", True), ("b", False)):
+        kept.find("ana", name * 16, "")
+        kept.keep("ana", name * 16, "", answer_formats.HttpReply(200, JSON, b"{}", {}, charged))
+    assert kept.find("ana", "c" * 16, "") is None  # in the place of the free one
+    assert kept.find("ana", "a" * 16, "") is not None
+    with pytest.raises(Exception, match="keys of charged queries"):
+        kept.find("ana", "b" * 16, "")
+    assert kept.find("bob", "c" * 16, "") is None
+
+
+def test_the_size_of_what_an_analyst_has_kept_is_bounded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dpsql.systems.web.idempotency.MOST_BYTES_OF_ANALYST", 5)
+    kept = KeptReplies(str(tmp_path / "replies"))
+    for name in ("a", "b"):
+        assert kept.find("ana", name * 16, "") is None
+        kept.keep("ana", name * 16, "", answer_formats.HttpReply(200, JSON, b"123"))
+    assert kept.find("ana", "a" * 16, "") is not None
+    assert kept.find("ana", "b" * 16, "") is None
