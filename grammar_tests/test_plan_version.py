@@ -100,6 +100,15 @@ def plans(policy: Policy) -> dict[str, Prepared]:
     return found
 
 
+def test_texts_that_are_cut_elsewhere_are_other_questions(tmp_path: Path) -> None:
+    """The cut is in no statement where the reader makes it."""
+    limits = "[limits]\nmax_text_length = {}".format
+    before = plans(policy(tmp_path))
+    for longest, same in ((65_536, True), (40, False)):
+        after = plans(policy(tmp_path, "[limits]", limits(longest)))
+        assert [before[sql].question == after[sql].question for sql in ASKED] == [same] * len(ASKED)
+
+
 def decisive(plan: Prepared, policy: Policy) -> object:
     """What the integers and the guarantee are: statements, distances and noise, and the unit."""
     assert plan.plan is not None

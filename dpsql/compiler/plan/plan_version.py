@@ -12,6 +12,7 @@ from hashlib import sha256
 
 from dpsql.model.dataclass import replace
 from dpsql.model.file_formats import FileFormat
+from dpsql.model.resources import LONGEST_TEXT
 from dpsql.model.vocabulary import ColumnPolicy, Policy, TablePolicy
 
 BY_PLAN = "by plan"
@@ -31,6 +32,8 @@ def plan_version(policy: Policy, read: Mapping[str, frozenset[str] | None]) -> s
     parts = [repr(policy.unit), *([str(policy.data)] if policy.moves else [])]
     tables = sorted(_with_targets(policy, list(read)), key=lambda table: table.name)
     parts += [_table(table, read.get(table.name, frozenset())) for table in tables]
+    longest = policy.limits.max_text_length
+    parts += [f"texts of {longest}"] if longest != LONGEST_TEXT else []
     of = policy.database if policy.database.public is None else policy.database.public
     names = {table.name for table in tables}
     used = {each for each in (*policy.database.formats, *of.formats) if each[0] in names}
