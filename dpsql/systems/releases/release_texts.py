@@ -11,6 +11,8 @@ from math import isfinite
 from dpsql.interfaces.amounts import loss_text, plain
 from dpsql.interfaces.doors import COMMAND_LINE
 from dpsql.interfaces.sentences import remarks
+from dpsql.model.dataclass import replace
+from dpsql.model.notices import Unclear
 from dpsql.model.vocabulary import Policy
 from dpsql.policy.budget_choices import risk
 from dpsql.preparation.explanation import Explanation, approximate
@@ -20,11 +22,12 @@ from dpsql.systems.releases.release_files import FLAGS
 
 _READERS = """# {title}
 
-Published {today}. {description}
+Published {today}.{description}
 
 The numbers are estimates. Random noise was added to protect each {unit}: these tables say
-almost nothing of whether any one of them is in the data. All tables together are ({epsilon},
-{delta})-differentially private ({loss}). In plain words: {risk}.
+almost nothing of whether any one of them is in the data. All tables together are differentially
+private with {epsilon} and δ = {delta} ({loss}). In plain words, but for a probability of δ:
+{risk}.
 
 ## Tables
 
@@ -43,8 +46,7 @@ measured together agree up to rounding; others differ within their intervals.
 ## Check the files
 
 `dpsql verify .` compares every file with `manifest.json`, and the manifest with its signature, if
-it has one. It
-needs no network.
+it has one. It needs no network.
 """
 
 _COMPUTE = """## Compute with the numbers
@@ -62,10 +64,10 @@ values = tables.apply(lambda table: table["n"].sum())
 print(values[0], "±", 1.96 * values[1:].std())
 ```
 
-Use the same replicate number in several tables: their noise belongs together. This holds for
-smooth statistics of counts and sums. It does not hold for ranks, the largest of several numbers,
-or ratios whose lower number is near 0, and it covers no limit (`methods.md`). Never average
-replicates: they hold no further knowledge.
+Use the same replicate number in several tables: their noise belongs together.
+This holds for smooth statistics of counts and sums. It does not hold for ranks, the largest of
+several numbers, or ratios whose lower number is near 0. No replicate shows what limits left out
+(`methods.md`). Do not average replicates: their mean is the published number, not the truth.
 """
 
 _METHODS = """# Methods
@@ -99,7 +101,7 @@ _POINTS = (
     ("Variant", "Accountant {accountant}; the loss is {loss}.", "dpsql history"),
     (
         "Composition",
-        "One charge before any measurement, in a chained ledger.",
+        "Each charge before its measurement, in a chained ledger.",
         "dpsql ledger verify",
     ),
     ("Mechanisms", "Discrete noise on integers; exact samplers; see methods.md.", "dpsql explain"),
@@ -148,12 +150,13 @@ def _method(table: PublishedTable, plan: Explanation) -> Iterator[str]:
             clip = f"{approximate(each.lower)} to {approximate(each.upper)}"
             law = each.mechanism.partition(" (")[0]
             yield (
-                f"* {each.output}: one unit adds {clip} to a group, in {each.l0:,} groups at most; "
+                f"* {each.output}: one unit adds {clip} to each of at most {each.l0:,} groups; "
                 f"noise {law}."
             )
         yield from (f"* {each.output}: {each.mechanism}." for each in block.choices)
     yield from _errors(table)
-    yield from (f"* {each}." for each in remarks(table.answer, COMMAND_LINE))
+    notices = tuple(each for each in table.answer.notices if not isinstance(each, Unclear))
+    yield from (f"* {n}." for n in remarks(replace(table.answer, notices=notices), COMMAND_LINE))
 
 
 def _errors(table: PublishedTable) -> Iterator[str]:
@@ -206,7 +209,7 @@ def _readers(
         **facts,
         title=about.title or "Release",
         today=today.isoformat(),
-        description=about.description,
+        description=f" {about.description}" if about.description else "",
         tables="\n".join(f"* `{t.name}`: {len(t.answer.rows):,} rows" for t in release.tables),
         flags="\n".join(f"* `{name}`: {meaning}" for name, meaning in FLAGS.items()),
         compute=_COMPUTE.format(count=max(counts, default=0)) if max(counts, default=0) else "",
