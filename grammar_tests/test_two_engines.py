@@ -307,6 +307,7 @@ TOTAL: list[tuple[str, Expression]] = [
         for n in (most, -most)
     ),
     *(("doubles", _call(name, X)) for name in ("isnan", "isinf", "isfinite", "sign")),
+    *(("moments", _call(name, MOMENT)) for name in ("isinf", "isfinite")),
     *(("whole", _call(name, PRODUCT)) for name in ("floor", "ceil", "round", "sign")),
 ]
 

@@ -17,6 +17,7 @@ from typing import cast
 
 from dpsql.functions.row import (
     NUMBERS,
+    TEMPORAL,
     WHOLE,
     Args,
     Domain,
@@ -399,6 +400,8 @@ TRANSCENDENTAL = (
 
 
 FLOATING = frozenset({Kind.DOUBLE})
+OPEN_ENDED = FLOATING | TEMPORAL
+"""Kinds with infinite values."""
 MOST_BUCKETS = 1_000_000
 FARTHEST_BOUND = 10.0**15
 
@@ -497,8 +500,8 @@ INTEGERS = (
     Function("bitwise_not", fixed(INTEGER, WHOLE), _complement),
     Function("even", fixed(DOUBLE, NUMBERS), _even, called=(1, 1)),
     Function("isnan", fixed(BOOLEAN, FLOATING), called=(1, 1)),
-    Function("isinf", fixed(BOOLEAN, FLOATING), called=(1, 1)),
-    Function("isfinite", fixed(BOOLEAN, FLOATING), called=(1, 1)),
+    Function("isinf", fixed(BOOLEAN, OPEN_ENDED), called=(1, 1)),
+    Function("isfinite", fixed(BOOLEAN, OPEN_ENDED), called=(1, 1)),
     Function("signbit", fixed(BOOLEAN, FLOATING), called=(1, 1)),
     Function("width_bucket", _bucket_type, _buckets, accepts=_true_buckets, called=(4, 4)),
 )

@@ -67,3 +67,22 @@ SELECT pg_try_advisory_lock(1), pg_try_advisory_lock(1, 2), pg_advisory_unlock(1
 -- ask
 SELECT nspname FROM pg_namespace WHERE nspname LIKE 'pg\_c%' LIMIT (1 + 1)
 ;
+-- ask
+SELECT format('%I.%L, %L', 'a b', 'it''s', NULL)
+;
+
+-- ask
+SELECT pg_collation_for('a'::text), pg_notification_queue_usage(), pg_last_wal_receive_lsn(), pg_last_xact_replay_timestamp()
+;
+
+-- ask
+SELECT typname, typelem, typdelim FROM pg_type WHERE typinput = 'array_in(cstring,oid,integer)'::regprocedure AND typelem IN (16, 20, 25) ORDER BY typname
+;
+
+-- ask
+SELECT json_object_agg(nspname, nspname = 'public' ORDER BY nspname)::text FROM pg_namespace WHERE nspname IN ('public', 'pg_catalog')
+;
+
+-- ask
+SELECT pg_stat_get_last_vacuum_time(0), pg_stat_get_dead_tuples(0)
+;

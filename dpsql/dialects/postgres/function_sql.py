@@ -26,6 +26,7 @@ from dpsql.dialects.postgres.text_sql import TEXTS
 from dpsql.dialects.sized_text import Sized
 from dpsql.dialects.sql_text import ATOM, LOOSE, MINUS, OTHER
 from dpsql.functions.dates import LENGTHS, MICROSECOND
+from dpsql.functions.row import TEMPORAL
 from dpsql.functions.zone_names import UTC, ZONES
 from dpsql.model.tree import (
     DATE,
@@ -320,7 +321,7 @@ def _finite(form: str, of_times: str) -> Rule:
 
     def text(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
         (a,) = args
-        by_kind = {Kind.DOUBLE: form, Kind.DATE: of_times, Kind.TIMESTAMP: of_times}
+        by_kind = {Kind.DOUBLE: form, **dict.fromkeys(TEMPORAL, of_times)}
         test = by_kind.get(a.type.kind, "")
         return Sized(test.format(a.operand(ATOM)), kind, LOOSE) if test else None
 

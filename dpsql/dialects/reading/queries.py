@@ -198,6 +198,7 @@ def _count(node: exp.Expression | None, origin: Origin) -> int | None:
         return None
     if isinstance(node, exp.Fetch):  # FETCH {FIRST | NEXT} n ROWS ONLY is LIMIT n
         value, _direction, options = origin.take(node, "count", "direction", "limit_options")
+        value = value or exp.Literal.number(1)  # FETCH FIRST ROW ONLY
     else:
         value, options = origin.take(node, "expression", "limit_options")
     _check_options(options, node, origin)

@@ -50,3 +50,9 @@ SELECT COUNT(*) AS n FROM logins WHERE day < 'infinity';
 -- keys: 1 public, l0 proved
 -- release: rows l0=1 linf=1048576
 -- integers: () 2
+
+-- case: times without an end are tested as numbers are
+SELECT COUNT(*) AS n FROM orders WHERE isfinite(placed_at) AND NOT isinf(CAST(placed_at AS DATE));
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10

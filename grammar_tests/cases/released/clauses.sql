@@ -112,6 +112,12 @@ SELECT status, COUNT(*) AS n FROM orders GROUP BY status ORDER BY status FETCH F
 -- keys: 3 public, l0 proved
 -- release: rows l0=3 linf=10
 
+-- case: fetch first without a number is one row
+SELECT status, COUNT(*) AS n FROM orders GROUP BY status ORDER BY status FETCH FIRST ROW ONLY;
+-- accept
+-- keys: 3 public, l0 proved
+-- release: rows l0=3 linf=10
+
 -- case: fetch next after an offset
 SELECT status, COUNT(*) AS n FROM orders GROUP BY status ORDER BY status OFFSET 1 ROW FETCH NEXT 1 ROW ONLY;
 -- accept

@@ -125,12 +125,13 @@ class ShadowNames:
         """Return the OID of the object named in `text`, parsed as PostgreSQL does."""
         if kind == oids.REGTYPE:
             return self._type(" ".join(text.split()))
+        if kind == oids.REGPROCEDURE:  # `array_in(cstring,oid,integer)`
+            kind, text = oids.REGPROC, text.partition("(")[0]
         named = parts(text)
         if named is not None and len(named) == 3 and named[0] == DATABASE:  # noqa: PLR2004
             del named[0]
         if named is None or len(named) > 2:  # noqa: PLR2004 - schema and name
             return None
-        kind = oids.REGPROC if kind == oids.REGPROCEDURE else kind
         return self._look_up(kind, named)
 
     def _look_up(self, kind: int, named: list[str]) -> int | None:
@@ -160,7 +161,6 @@ class ShadowNames:
         """Return the text of a reg-type value: a name, or its number if unknown."""
         if number is None:
             return None
-        kind = oids.REGPROC if kind == oids.REGPROCEDURE else kind
         own = self._analyst
         if own is not None and (kind, number) == (own.kind, own.oid):
             return self._written(own)

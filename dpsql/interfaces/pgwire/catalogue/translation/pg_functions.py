@@ -14,6 +14,7 @@ from dpsql.interfaces.pgwire.catalogue.translation.pg_json import (
     json_agg,
     json_build_array,
     json_build_object,
+    json_object_agg,
     to_json,
 )
 from dpsql.interfaces.pgwire.catalogue.translation.pg_terms import (
@@ -37,6 +38,7 @@ AGGREGATES = {
     "every": oids.BOOL,
     "json_agg": oids.JSON,
     "jsonb_agg": oids.JSONB,
+    "json_object_agg": oids.JSON,
 }
 """Type of each aggregate; None stands for the type of its argument."""
 
@@ -107,11 +109,11 @@ def _row(name: str, row: PgFunction, arguments: list[Term], scope: PgScope) -> T
 
 
 def _format(arguments: list[Term], scope: PgScope) -> Term:
-    """Translate FORMAT of a constant with %s and %I, which tools use."""
+    """Translate FORMAT of a constant with %s, %I and %L, which tools use."""
     template = arguments[0].literal if arguments else None
     if template is None:
         refuse("format without a constant")
-    pieces = re.split("%([sI])", template)
+    pieces = re.split("%([sIL])", template)
     if "%" in "".join(pieces[::2]) or len(pieces) // 2 != len(arguments) - 1:
         refuse("this format")
     values = [casts.cast(v, oids.TEXT, scope).sql for v in arguments[1:]]
@@ -121,8 +123,12 @@ def _format(arguments: list[Term], scope: PgScope) -> Term:
     return Term("(" + " || ".join(parts) + ")", oids.TEXT, "format")
 
 
-_FORMATS = {"s": "coalesce({}, '')", "I": "pg_quote_ident({})"}
-"""Translations of FORMAT's %s (text) and %I (quoted name)."""
+_FORMATS = {
+    "s": "coalesce({}, '')",
+    "I": "pg_quote_ident({})",
+    "L": FUNCTIONS["quote_nullable", 1].sql.replace("{0}", "{}"),
+}
+"""Translations of FORMAT's %s (text), %I (quoted name) and %L (quoted text)."""
 
 
 def _as_json(name: str) -> Callable[[list[Term], PgScope], Term]:
@@ -200,6 +206,8 @@ def aggregate(name: str, items: list[Term], distinct: str, order: str) -> Term:
     if name in ("json_agg", "jsonb_agg"):
         written = json_agg(items[0], distinct, order)
         return written if name == "json_agg" else replace(written, oid=oids.JSONB, name=name)
+    if name == "json_object_agg":
+        return json_object_agg(items, distinct, order)
     oid = AGGREGATES[name]
     if name == "array_agg":
         oid = oids.ARRAYS.get(items[0].oid) or refuse("an array of this type")

@@ -71,11 +71,12 @@ def json_build_object(arguments: list[Term], scope: PgScope, colon: str = " : ")
         texts = [str(argument.literal) for argument in arguments[::2]]
         last = dict(zip(zip(labels, texts, strict=True), pairs, strict=True))
         pairs = [pair for _, pair in sorted(last.items(), key=lambda entry: entry[0])]
-    listed = " || ', ' || ".join(
-        f"CAST(to_json(CAST({label.sql} AS VARCHAR)) AS VARCHAR) || '{colon}' || {_json(value)}"
-        for label, value in pairs
-    )
+    listed = " || ', ' || ".join(_pair(label, value, colon) for label, value in pairs)
     return Term(f"('{{' || {listed} || '}}')", oids.JSON, "json_build_object")
+
+
+def _pair(label: Term, value: Term, colon: str) -> str:
+    return f"CAST(to_json(CAST({label.sql} AS VARCHAR)) AS VARCHAR) || '{colon}' || {_json(value)}"
 
 
 def as_jsonb(
@@ -99,3 +100,11 @@ def json_agg(value: Term, distinct: str, order: str) -> Term:
     between = ", \n " if value.oid == oids.RECORD else ", "
     listed = f"string_agg({_json(value)}, '{between}'{order})"
     return Term(f"('[' || {listed} || ']')", oids.JSON, "json_agg")
+
+
+def json_object_agg(items: Sequence[Term], distinct: str, order: str) -> Term:
+    """Translate JSON_OBJECT_AGG of labels and values."""
+    if distinct or len(items) != len(("label", "value")):
+        refuse("this json_object_agg")
+    listed = f"string_agg({_pair(items[0], items[1], ' : ')}, ', '{order})"
+    return Term(f"('{{ ' || {listed} || ' }}')", oids.JSON, "json_object_agg")
