@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, settings
 from dpsql.mechanisms.entropy import Entropy
 from dpsql.preparation import offers
 from dpsql.proxy import Proxy
+from grammar_tests import forked_workers
 from grammar_tests.draws import STREAM
 from grammar_tests.proxy_kit import shop
 from grammar_tests.session_kit import Client
@@ -100,6 +101,12 @@ def beside_one_another(items: Sequence[pytest.Item]) -> list[pytest.Item]:
     return [item for _, item in sorted(enumerate(items), key=place)]
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Fork the workers of most tests: before the fixtures of a module."""
+    forked_workers.use_for(item.path.stem)
+
+
 def pytest_deselected(items: Sequence[pytest.Item]) -> None:
     if items:
         items[0].config.stash[UNSELECTED] += len(items)
@@ -141,6 +148,7 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_unconfigure() -> None:
+    forked_workers.close()
     gc.unfreeze()
     gc.collect()
 
