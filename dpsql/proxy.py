@@ -12,9 +12,9 @@ from functools import partial
 from threading import Lock
 from typing import Self, TypeVar
 
-from dpsql.answering import any_select
+from dpsql.answering import any_statement
 from dpsql.answering.joint_plan import JointPlan, answered, planned
-from dpsql.answering.side_systems import Parts, SideStatement, SideSystems, begins
+from dpsql.answering.side_systems import Parts, SideStatement, SideSystems
 from dpsql.engines import Engine, Stop
 from dpsql.engines.limited import Following
 from dpsql.engines.pool import EnginePool
@@ -138,12 +138,7 @@ class Proxy:
         charge stays), `Unreachable` or `LedgerError`.
         """
         with self._stops.watched(stop or Stop()) as registered:
-            parts = self.parts(registered)
-            read = self.systems.read(parts, request.sql) if begins(request.sql) else None
-            if read is None:
-                return any_select.ask_select(parts, request)
-            system, statement = read
-            return system.ask(parts, request, statement)
+            return any_statement.ask_any(self.parts(registered), request)
 
     def explain(self, request: Request, stop: Stop | None = None) -> Explanation:
         """Return the plan and the price of a query: runs nothing on private data, writes
@@ -151,12 +146,7 @@ class Proxy:
 
         Raises `Refused`, or `Failed` if it takes too long or `stop` is requested.
         """
-        parts = self.parts(stop or Stop())
-        read = self.systems.read(parts, request.sql) if begins(request.sql) else None
-        if read is None:
-            return any_select.explain_select(parts, request)
-        system, statement = read
-        return system.explain(parts, request, statement)
+        return any_statement.explain_any(self.parts(stop or Stop()), request)
 
     def explain_all(
         self, requests: Sequence[Request], epsilon: Decimal | None = None, stop: Stop | None = None
@@ -193,12 +183,7 @@ class Proxy:
 
         See `dpsql.preparation.signature`. Raises as `explain` does.
         """
-        parts = self.parts(stop or Stop())
-        read = self.systems.read(parts, request.sql) if begins(request.sql) else None
-        if read is None:
-            return any_select.select_signature(parts, request, places, declared)
-        system, statement = read
-        return Signature(system.columns(statement), ())
+        return any_statement.describe_any(self.parts(stop or Stop()), request, places, declared)
 
     def run(self, statement: SideStatement[T], stop: Stop | None = None) -> T:
         """Return the result of a side system's statement, such as a model or a monitor.

@@ -5,10 +5,12 @@ from __future__ import annotations
 from decimal import Decimal
 from fractions import Fraction
 
+from dpsql.dialects.statements.statement_table import read_system_statement
 from dpsql.model.intervals import Facts, Interval
 from dpsql.model.tree import BOOLEAN, DOUBLE, VARCHAR
 from dpsql.model.vocabulary import Loss, Receipt, Request
 from dpsql.systems.models.model_inputs import input_of
+from dpsql.systems.models.model_statement import ModelStatement, model_statement
 from dpsql.systems.models.moments_plan import MomentsWish
 
 PEOPLE = "SELECT segment, vip, country, age FROM customers"
@@ -21,6 +23,12 @@ MIXED = tuple(
     for name, facts in (("x", NUMBER), ("y", NUMBER), ("f", FLAG), ("t", TEXT))
 )
 RECEIPT = Receipt("", "", "", "", Decimal(1), Loss(0), Loss(0), Loss(0))
+
+
+def of_text(text: str) -> ModelStatement:
+    said = read_system_statement(text)
+    assert said is not None
+    return model_statement(said)
 
 
 def wish(text: str = PEOPLE, epsilon: str = "1") -> MomentsWish:

@@ -16,8 +16,8 @@ from dpsql.systems.models.descent import BENT, Walk, descent, knots_of
 from dpsql.systems.models.fits import ModelCell, in_units, least_squares
 from dpsql.systems.models.model import Model, ModelTerm, Score, design, prediction_sql
 from dpsql.systems.models.model_inputs import STEPS, Input, NumberInput, PairInput
-from dpsql.systems.models.model_statement import DescentOptions, ModelType, statement
-from grammar_tests.model_kit import RECEIPT
+from dpsql.systems.models.model_statement import DescentOptions, ModelType
+from grammar_tests.model_kit import RECEIPT, of_text
 from grammar_tests.test_model_fits import simulated
 
 LINE = NumberInput("x", DOUBLE, Fraction(10), Fraction(50), nullable=False)
@@ -175,6 +175,6 @@ def test_knots_are_chosen_by_noise_and_no_more_than_there_are_whole_numbers() ->
 )
 def test_knots_that_are_none_are_refused(options: str) -> None:
     with pytest.raises(Refused) as refused:
-        statement(f"CREATE MODEL m OPTIONS({options}) AS SELECT x, y FROM t")
+        of_text(f"CREATE MODEL m OPTIONS({options}) AS SELECT x, y FROM t")
     assert refused.value.reason is Reason.BAD_OPTION
     assert refused.value.facts["option"] == "knots"

@@ -151,7 +151,7 @@ def test_the_servers_own_process_reads_and_plans_nothing(
     def never(*_given: object, **_named: object) -> None:
         raise AssertionError
 
-    monkeypatch.setattr(compilation, "parse", never)
+    monkeypatch.setattr(compilation, "parse_any", never)
     monkeypatch.setattr(compilation, "prepare", never)
     monkeypatch.setattr(reading, "parse", never)
     theirs, ours = pair

@@ -36,12 +36,12 @@ from dpsql.systems.models.descent import Walk, descent
 from dpsql.systems.models.gradient_plan import FINE, ONE, GradientPlan, bound_of, counted, planned
 from dpsql.systems.models.model import Model
 from dpsql.systems.models.model_inputs import STEPS
-from dpsql.systems.models.model_statement import CreateModel, statement
+from dpsql.systems.models.model_statement import CreateModel
 from dpsql.systems.models.models import FindModel
 from dpsql.systems.models.released_gradients import kept_steps
 from dpsql.vault.joint_run import JointRun
 from grammar_tests import bound, laws, world
-from grammar_tests.model_kit import PEOPLE, wish
+from grammar_tests.model_kit import PEOPLE, of_text, wish
 from grammar_tests.test_pacing import Paced
 
 ORDERS = "SELECT amount, quantity, status FROM orders"
@@ -53,7 +53,7 @@ AMOUNTS = "model_type = 'linear_reg', label = 'amount', method = 'gradient'"
 
 
 def said(options: str, text: str = PEOPLE) -> CreateModel:
-    result = statement(f"CREATE MODEL m OPTIONS({options}) AS {text}")
+    result = of_text(f"CREATE MODEL m OPTIONS({options}) AS {text}")
     assert isinstance(result, CreateModel)
     return result
 

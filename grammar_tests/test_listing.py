@@ -14,9 +14,11 @@ from click.shell_completion import BashComplete
 from click.testing import CliRunner, Result
 
 import dpsql
+from dpsql.dialects.statements.commands import Listing
+from dpsql.dialects.statements.statement_table import read_listing
 from dpsql.interfaces.cli import main
 from dpsql.interfaces.cli.options import CommandSettings
-from dpsql.interfaces.listing import Listing, listed, listing
+from dpsql.interfaces.listing import listed
 from dpsql.interfaces.messages import width
 from dpsql.interfaces.tables import broken, table
 from dpsql.model.vocabulary import Loss, Policy
@@ -146,7 +148,7 @@ def test_python_asks_the_catalogue_and_what_it_spent(connection: dpsql.Connectio
     ],
 )
 def test_other_texts_list_nothing(sql: str) -> None:
-    assert listing(sql) is None
+    assert read_listing(sql) is None
 
 
 def test_a_listing_fits_the_screen_and_keeps_every_word() -> None:

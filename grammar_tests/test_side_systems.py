@@ -7,18 +7,25 @@ import shutil
 import subprocess
 import sys
 import traceback
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from dpsql.answering.system_table import SYSTEMS, SideSystem, load
+from dpsql.dialects.postgres.words import Piece
+from dpsql.dialects.reading.parse import parse_any
+from dpsql.dialects.statements.commands import Ask
+from dpsql.dialects.statements.creations import Drop
+from dpsql.dialects.statements.statement_table import read_statement, session_command
 from dpsql.ledgers import Charge
 from dpsql.ledgers.sqlite import SqliteLedger
 from dpsql.model.errors import MissingExtra, Reason, Refused
+from dpsql.model.system_table import KINDS, SYSTEMS, SideSystem, load
 from dpsql.proxy import Proxy
 from grammar_tests.proxy_kit import request, shop
 
 ROOT = Path(__file__).parent.parent
+INSTANT = datetime(2026, 1, 1, tzinfo=UTC)
 MOST_FRAMES = 9
 """Calls from `Proxy.ask` to the charge of a question."""
 ALONE = """
@@ -102,7 +109,7 @@ def test_the_core_answers_without_side_systems(tmp_path: Path) -> None:
 def test_what_the_table_names_is_there(system: SideSystem) -> None:
     places = [system.opens, system.reads, *system.commands.values(), *system.values.values()]
     assert all(map(load, filter(None, places)))
-    assert bool(system.heads) == bool(system.reads)
+    assert bool(system.kinds) == bool(system.reads)
     assert bool(system.opens) or not (system.calls or system.answers or system.tables)
 
 
@@ -129,6 +136,18 @@ def test_the_owners_statement_is_refused_to_analysts(tmp_path: Path) -> None:
     with Proxy.open(str(shop(tmp_path))) as proxy, pytest.raises(Refused) as refused:
         proxy.ask(request("create  dp cube c as select 1"))
     assert refused.value.reason is Reason.UNSUPPORTED_SYNTAX
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_interface_reads_a_systems_statement_by_the_one_table(kind: str) -> None:
+    text = f"DROP {kind} m;"
+    assert parse_any(text, "postgres", (), INSTANT) == Drop(kind, "m")
+    assert read_statement(Piece(text, 0)) == Drop(kind, "m")
+    assert isinstance(session_command(Piece(text, 0)), Ask)
+    for other in (f"DROP {kind}S m", f'DROP "{kind}" m', f"EXPLAIN {text}"):
+        with pytest.raises(Refused) as refused:
+            parse_any(other, "postgres", (), INSTANT)
+        assert refused.value.reason is Reason.UNSUPPORTED_STATEMENT
 
 
 def test_a_charge_is_few_calls_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

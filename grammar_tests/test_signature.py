@@ -7,7 +7,7 @@ import pytest
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import DATE, INTEGER, VARCHAR, Kind, Span, SqlType
 from dpsql.model.vocabulary import Request
-from dpsql.preparation.signature import signature
+from dpsql.preparation.signature import Signature, signature
 from grammar_tests.bound import shop
 
 POLICY, _ = shop()
@@ -17,6 +17,7 @@ def taken(text: str, *declared: SqlType | None) -> list[str]:
     places = [Span(n, n + 1) for n, c in enumerate(text) if c == "?"]
     given = declared or (None,) * len(places)
     found = signature(Request(text, "ana", "postgres"), POLICY, places, given)
+    assert isinstance(found, Signature)
     return [kind.kind.value for kind in found.parameters]
 
 
@@ -53,6 +54,7 @@ def test_declared_types_win() -> None:
 def test_columns_are_those_of_the_answer() -> None:
     sql = "SELECT segment, AVG(age) AS a FROM customers GROUP BY 1"
     found = signature(Request(sql, "ana", "postgres"), POLICY, (), ())
+    assert isinstance(found, Signature)
     assert [(c.name, c.type.kind) for c in found.columns] == [
         ("segment", Kind.VARCHAR),
         ("a", Kind.DOUBLE),

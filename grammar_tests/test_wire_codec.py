@@ -16,10 +16,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dpsql.dialects.statements.commands import CopyFormat, CopyOptions
 from dpsql.interfaces.pgwire import backend, frontend
 from dpsql.interfaces.pgwire.copy_formats import copied
 from dpsql.interfaces.pgwire.frontend import ProtocolError
-from dpsql.interfaces.pgwire.statements.commands import CopyFormat, CopyOptions
 from dpsql.interfaces.pgwire.values import type_oids
 from dpsql.interfaces.pgwire.values.data_rows import data_rows
 from dpsql.interfaces.pgwire.values.wire_encoding import OutOfRange, encoder

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpsql.dialects.postgres.words import numbered, pieces, words
-from dpsql.interfaces.pgwire.statements.commands import (
+from dpsql.dialects.statements.commands import (
     Accepted,
     Ask,
     Begin,
@@ -35,7 +35,7 @@ from dpsql.interfaces.pgwire.statements.commands import (
     SetValue,
     Show,
 )
-from dpsql.interfaces.pgwire.statements.session_statements import command
+from dpsql.dialects.statements.statement_table import session_command as command
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import Span
 

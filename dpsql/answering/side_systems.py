@@ -1,26 +1,24 @@
 """Side systems at work for one proxy: statements, calls, tables and answers of their own.
 
-They are listed in `dpsql.answering.system_table`.
+They are listed in `dpsql.model.system_table`.
 """
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import partial
 from threading import Lock
 from typing import Any, Protocol, TypeVar
 
-from dpsql.answering.system_table import SYSTEMS, SideSystem, load
+from dpsql.dialects.statements.creations import Drop, SystemStatement
 from dpsql.engines import Stop
 from dpsql.model.dataclass import dataclass
 from dpsql.model.errors import MissingExtra, Reason, Refused
+from dpsql.model.system_table import KINDS, SYSTEMS, load
 from dpsql.model.tree import Span, SqlType
 from dpsql.model.vocabulary import Answer, Column, Request, TablePolicy
 from dpsql.preparation.compilation import Compiler
-from dpsql.preparation.creations import statement_words
 from dpsql.preparation.explanation import Explanation
 from dpsql.preparation.question import Question
 from dpsql.preparation.signature import Signature
@@ -85,7 +83,7 @@ class OpenSystem(ABC):
 
     @abstractmethod
     def ask(self, parts: Parts, request: Request, statement: Any) -> Answer:
-        """Run a statement that `reads` returned. Raises as `Proxy.ask` does."""
+        """Run a statement of the system. Raises as `Proxy.ask` does."""
 
     @abstractmethod
     def explain(self, parts: Parts, request: Request, statement: Any) -> Explanation:
@@ -111,30 +109,6 @@ class OpenSystem(ABC):
         return ()
 
 
-begins = re.compile(r"\s*(?:(?:--|/\*).*?)?\b(?:create|drop)\b", re.IGNORECASE | re.DOTALL).match
-"""Match the beginning of a text that may be a statement of a side system, with comments."""
-
-
-def _read(text: str) -> tuple[str, Any] | None:
-    """Return the system of a text and its statement, if there is one. Raises `Refused`."""
-    words = tuple(word.value for word in statement_words(text)[:3])
-    for system in SYSTEMS:
-        for head in system.heads:
-            if words[: len(head)] == head:
-                return system.name, _reader(system, head)(text)
-    return None
-
-
-def _reader(system: SideSystem, head: tuple[str, ...]) -> Callable[[str], Any]:
-    """Return the reader of a system's statements. Raises `Refused` if its folder is missing."""
-    try:
-        reader: Callable[[str], Any] = load(system.reads)
-    except MissingExtra as missing:
-        facts = {"construct": " ".join(head).upper(), "fix": str(missing)}
-        raise Refused(Reason.UNSUPPORTED_STATEMENT, **facts) from None
-    return reader
-
-
 class SideSystems:
     """The side systems of one proxy, each opened when it is first needed: thread-safe."""
 
@@ -147,13 +121,20 @@ class SideSystems:
         """Counter of the changes of names in side systems."""
         return sum(each.changes for each in tuple(self._open.values()))
 
-    def read(self, parts: Parts, text: str) -> tuple[OpenSystem, Any] | None:
-        """Return the system of a text that `begins` so, and its statement, if it has one.
+    def of_statement(self, said: SystemStatement) -> tuple[OpenSystem, Any]:
+        """Return the system of a statement, and the statement as the system reads it.
 
-        Raises `Refused`.
+        Raises `Refused`, also if the folder of the system is missing.
         """
-        read = parts.compiler.apart(partial(_read, text), parts.stop)
-        return None if read is None else (self.open(read[0]), read[1])
+        system = KINDS[said.kind]
+        try:
+            reads: Callable[[SystemStatement], Any] = load(system.reads)
+        except MissingExtra as missing:
+            verb = "DROP" if isinstance(said, Drop) else "CREATE"
+            facts = {"construct": f"{verb} {said.kind.upper()}", "fix": str(missing)}
+            raise Refused(Reason.UNSUPPORTED_STATEMENT, **facts) from None
+        statement = reads(said)
+        return self.open(system.name), statement
 
     def open(self, name: str) -> Any:
         """Return the `OpenSystem` with a name. Raises `MissingExtra` if its folder is missing."""

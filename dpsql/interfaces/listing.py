@@ -8,76 +8,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from dpsql.dialects.postgres.words import Word, WordKind, words
+from dpsql.dialects.statements.commands import Listing
 from dpsql.interfaces.amounts import exact_text
 from dpsql.interfaces.comments import SYNTHETIC, column_comment, table_comment
-from dpsql.model.dataclass import dataclass
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.table_names import SEARCH_PATH, nearest
-from dpsql.model.tree import INTEGER, NOWHERE, VARCHAR, Span
+from dpsql.model.tree import INTEGER, VARCHAR
 from dpsql.model.vocabulary import Answer, Column, ColumnPolicy, Policy, TablePolicy
 
 TABLES = (Column("table", VARCHAR), Column("columns", INTEGER), Column("about", VARCHAR))
 COLUMNS = (Column("column", VARCHAR), Column("type", VARCHAR), Column("about", VARCHAR))
-_FIRST = frozenset({"show", "describe", "desc"})
-_LONGEST = 1_000
-"""Maximum length of a text that is read as a listing."""
 
 
-@dataclass(frozen=True, slots=True)
-class Listing:
-    """A request to list the tables, or the columns of `table`, which is named at `span`."""
-
-    table: tuple[str, ...] = ()
-    span: Span = NOWHERE
-
-    @property
-    def columns(self) -> tuple[Column, ...]:
-        """Columns of the rows."""
-        return COLUMNS if self.table else TABLES
-
-
-def listing(sql: str) -> Listing | None:
-    """Parse a text as a listing; None for other texts.
-
-    >>> listing("SHOW TABLES;"), listing("SELECT 1")
-    (Listing(table=(), span=Span(start=0, stop=0)), None)
-    >>> listing("DESCRIBE analytics.Users").table
-    ('analytics', 'Users')
-    """
-    if len(sql) > _LONGEST:
-        return None
-    try:
-        rest = words(sql)
-        first = next(rest, None)
-        if first is None or first.kind is not WordKind.NAME or first.value not in _FIRST:
-            return None
-        read = [first, *rest]
-    except Refused:
-        return None
-    while read and read[-1].text == ";":
-        read.pop()
-    match [word.text.upper() for word in read]:
-        case ["SHOW", "TABLES"] | ["SHOW", "ALL", "TABLES"] | ["DESCRIBE" | "DESC"]:
-            return Listing()
-        case ["SHOW", "COLUMNS", "FROM" | "IN", *_]:
-            return _of_table(read[3:])
-        case ["DESCRIBE" | "DESC", "TABLE", _, *_]:
-            return _of_table(read[2:])
-        case ["DESCRIBE" | "DESC", *_]:
-            return _of_table(read[1:])
-        case _:
-            return None
-
-
-def _of_table(name: Sequence[Word]) -> Listing | None:
-    """Return the listing of a table from the dotted words of its name, or None."""
-    parts, dots = name[::2], name[1::2]
-    named = all(word.kind in (WordKind.NAME, WordKind.QUOTED) for word in parts)
-    if not parts or len(parts) == len(dots) or not named or any(d.text != "." for d in dots):
-        return None
-    written = (w.value if w.kind is WordKind.QUOTED else w.text for w in parts)
-    return Listing(tuple(written), Span(parts[0].start, parts[-1].stop))
+def columns_of(wish: Listing) -> tuple[Column, ...]:
+    """Return the columns of a listing's rows."""
+    return COLUMNS if wish.table else TABLES
 
 
 def listed(

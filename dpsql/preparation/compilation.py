@@ -10,7 +10,9 @@ from threading import Lock
 from typing import Any, TypeVar
 
 from dpsql.compiler.plan.prepared import Prepared
-from dpsql.dialects.reading.parse import parse
+from dpsql.dialects.reading.parse import parse_any
+from dpsql.dialects.reading.request_options import not_a_query
+from dpsql.dialects.statements.creations import SystemStatement
 from dpsql.engines import Stop
 from dpsql.engines.limited import limited
 from dpsql.model.bounded_cache import BoundedCache
@@ -45,7 +47,9 @@ class Compiler:
 
     def __init__(self, policy: Policy, public: PublicTables) -> None:
         self.policy, self.public = policy, public
-        self._statements: BoundedCache[Statement] = BoundedCache(REMEMBERED_PLANS, lambda _: 1)
+        self._statements: BoundedCache[Statement | SystemStatement] = BoundedCache(
+            REMEMBERED_PLANS, lambda _: 1
+        )
         self._plans = plans_of(REMEMBERED_PLANS)
         self._lock = Lock()
 
@@ -56,20 +60,30 @@ class Compiler:
             self.public.forget()
             self._plans = plans_of(REMEMBERED_PLANS)  # running compilations fill the old cache
 
-    def read(self, request: Request, stop: Stop) -> Question:
+    def statement(self, request: Request, stop: Stop) -> Question | SystemStatement:
         """Return the question of a request: who pays, and how much epsilon for its precision.
 
-        Raises `Refused` for an invalid statement or an epsilon that the analyst may not pay, and
-        `Failed` if reading takes too long or is stopped.
+        It is a statement of a side system if the text is one. Raises `Refused` for an invalid
+        statement or an epsilon that the analyst may not pay, and `Failed` if reading takes too long
+        or is stopped.
         """
         return self.freely(lambda: self._read(self.on_grid(request), stop), stop)
+
+    def read(self, request: Request, stop: Stop) -> Question:
+        """Return the question of a request as `statement` does; refuses other statements."""
+        said = self.statement(request, stop)
+        if not isinstance(said, Question):
+            raise not_a_query(request.sql)
+        return said
 
     def on_grid(self, request: Request) -> Request:
         """Return the request with its time rounded down to the public grid."""
         return replace(request, at=self.policy.limits.time_resolution.floor(request.at))
 
-    def _read(self, request: Request, stop: Stop) -> Question:
+    def _read(self, request: Request, stop: Stop) -> Question | SystemStatement:
         statement = self._parsed(request)
+        if not isinstance(statement, Statement):
+            return statement
         payer = account(self.policy, request.analyst, request.epsilon, statement.epsilon)
         optioned = statement.epsilon is not None or statement.mechanism is not None
         memory = memory_of(statement, payer.budget)
@@ -140,7 +154,7 @@ class Compiler:
         `dpsql.preparation.outlook`.
         """
         policy = restrict_policy(self.policy, query.account.roles)
-        return outlook(self._of_form, Form(self._parsed(query.request), policy, query))
+        return outlook(self._of_form, Form(self._query(query.request), policy, query))
 
     def prepared(self, query: Question) -> Prepared:
         """Return the plan of a question, from the cache if possible.
@@ -163,10 +177,28 @@ class Compiler:
         declared: Sequence[SqlType | None],
         stop: Stop,
     ) -> Signature:
-        """Return the types of results and parameters; see `dpsql.preparation.signature`."""
+        """Return the types of results and parameters as `describe` does; refuses other
+        statements.
+        """
+        said = self.describe(request, places, declared, stop)
+        if not isinstance(said, Signature):
+            raise not_a_query(request.sql)
+        return said
+
+    def describe(
+        self,
+        request: Request,
+        places: Sequence[Span],
+        declared: Sequence[SqlType | None],
+        stop: Stop,
+    ) -> Signature | SystemStatement:
+        """Return the types of results and parameters; see `dpsql.preparation.signature`.
+
+        Returns a statement of a side system itself.
+        """
         policy = restrict_to(self.policy, request.analyst)
 
-        def read() -> Signature:
+        def read() -> Signature | SystemStatement:
             with withheld_names(policy, request.sql):
                 return signature(self.on_grid(request), policy, places, declared)
 
@@ -176,7 +208,7 @@ class Compiler:
         """Return a statement that would be accepted instead; None if none is found in time."""
 
         def require(other: Request) -> None:
-            query = self._read(self.on_grid(other), stop)
+            query = self.read(other, stop)
             prepared = self._compiled(query, self.policy)
             query.require_useful(prepared.notices, Loss(0))
 
@@ -205,26 +237,33 @@ class Compiler:
     def close(self) -> None:
         """Do nothing: there is nothing to stop."""
 
-    def _parsed(self, request: Request) -> Statement:
+    def _parsed(self, request: Request) -> Statement | SystemStatement:
         key = text_key(request)
         statement = self._statements.get(key)
         if statement is None:
-            statement = parse(request.sql, request.dialect, request.parameters, request.at)
-            nonnegative = statement.nonnegative or request.nonnegative
-            path = request.search_path
-            statement = replace(statement, nonnegative=nonnegative, search_path=path)
+            sql, dialect = request.sql, request.dialect
+            statement = parse_any(sql, dialect, request.parameters, request.at)
+            if isinstance(statement, Statement):
+                nonnegative = statement.nonnegative or request.nonnegative
+                path = request.search_path
+                statement = replace(statement, nonnegative=nonnegative, search_path=path)
             self._statements.put(key, statement)
+        return statement
+
+    def _query(self, request: Request) -> Statement:
+        statement = self._parsed(request)
+        assert isinstance(statement, Statement)
         return statement
 
     def _compiled(self, query: Question, policy: Policy) -> Prepared:
         if query.account.roles is None:
-            return self._of_form(Form(self._parsed(query.request), policy, query))
+            return self._of_form(Form(self._query(query.request), policy, query))
         policy = restrict_policy(policy, query.account.roles)
         with withheld_names(policy, query.request.sql):
-            return self._of_form(Form(self._parsed(query.request), policy, query))
+            return self._of_form(Form(self._query(query.request), policy, query))
 
     def _facts(self, query: Question) -> tuple[Facts, ...]:
-        statement, budget = self._parsed(query.request), query.account.budget
+        statement, budget = self._query(query.request), query.account.budget
         policy = restrict_policy(self.policy, query.account.roles)
         with withheld_names(policy, query.request.sql):
             return argument_facts(statement, policy, budget, self.public, self.public.evaluate)

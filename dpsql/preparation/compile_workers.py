@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any, Self, TypeAlias, TypeVar
 
 from dpsql.compiler.plan.prepared import Prepared
+from dpsql.dialects.statements.creations import SystemStatement
 from dpsql.engines import Engine, EngineFailed, Stop
 from dpsql.engines.limited import Following
 from dpsql.engines.priority import NICENESS
@@ -61,10 +62,10 @@ class Packed:
 @dataclass(frozen=True, slots=True)
 class Begun:
     """A request that was read. Unless bounds are `wanting`, it has its plan, or the bytes of a
-    description.
+    description. A statement of a side system has neither.
     """
 
-    query: Question
+    query: Question | SystemStatement
     wanting: ColumnBounds
     plan: Packed | None = None
     description: bytes = b""
@@ -87,7 +88,9 @@ class CompilerDesk:
     def begun(self, request: Request, *, stop: Stop) -> tuple[Identity, Begun]:
         """Read a request and compile it, or describe it. Raises `Refused` or `Failed`."""
         compiler = self._compiler
-        query = compiler.read(request, stop)
+        query = compiler.statement(request, stop)
+        if not isinstance(query, Question):
+            return self._of_now(Begun(query, ()))
         begun = Begun(replace(query, stop=Stop()), compiler.wanting(query))
         if not begun.wanting:
             plan = self._packed(query)
@@ -122,16 +125,16 @@ class CompilerDesk:
         """Return the result of `Compiler.facts`."""
         return self._of_now(self._compiler.facts(replace(query, stop=stop)))
 
-    def signature(
+    def describe(
         self,
         request: Request,
         places: Sequence[Span],
         declared: Sequence[SqlType | None],
         *,
         stop: Stop,
-    ) -> tuple[Identity, Signature]:
-        """Return the result of `Compiler.signature`."""
-        return self._of_now(self._compiler.signature(request, places, declared, stop))
+    ) -> tuple[Identity, Signature | SystemStatement]:
+        """Return the result of `Compiler.describe`."""
+        return self._of_now(self._compiler.describe(request, places, declared, stop))
 
     def offer(
         self, request: Request, refused: Refused, *, stop: Stop
@@ -247,17 +250,17 @@ class CompilerPool(Compiler):
         facts: tuple[Facts, ...] = self._once(("facts", plan_key(query)), query.stop, request)
         return facts
 
-    def signature(
+    def describe(
         self,
         request: Request,
         places: Sequence[Span],
         declared: Sequence[SqlType | None],
         stop: Stop,
-    ) -> Signature:
-        """Return the types of results and parameters; see `Compiler.signature`."""
+    ) -> Signature | SystemStatement:
+        """Return the types of results and parameters; see `Compiler.describe`."""
         of, request = (tuple(places), tuple(declared)), self.on_grid(request)
-        key = "signature", text_key(request), roles_of(self.policy, request.analyst), of
-        signature: Signature = self._once(key, stop, ("signature", request, *of))
+        key = "describe", text_key(request), roles_of(self.policy, request.analyst), of
+        signature: Signature | SystemStatement = self._once(key, stop, ("describe", request, *of))
         return signature
 
     def offer(self, request: Request, refused: Refused, stop: Stop) -> Offer | None:
@@ -274,28 +277,30 @@ class CompilerPool(Compiler):
         answer: T = self.freely(lambda: self._ask(self._work, stop, "apart", step), stop)
         return answer
 
-    def _read(self, request: Request, stop: Stop) -> Question:
+    def _read(self, request: Request, stop: Stop) -> Question | SystemStatement:
         work = self._work
         key = "read", text_key(request), request.analyst, request.epsilon, request.precision
         entry = work.entries.get(key)
         if entry is None:
             begun: Begun = self._ask(work, stop, "begun", request)
-            query, place = begun.query, plan_key(begun.query)
-            entry = _Kept(query, _FLAT + len(request.sql))
+            entry = _Kept(begun.query, _FLAT + len(request.sql))
             work.entries.put(key, entry)
-            work.entries.put(("wanting", place), _Kept(begun.wanting, _FLAT))
-            if begun.plan is not None:
-                work.entries.put(place, _Kept(begun.plan, _FLAT + len(begun.plan.body)))
-                shown = (
-                    "described",
-                    place,
-                    query.account.epsilon,
-                    (begun.plan.questions or ("",))[0],
-                )
-                if begun.description:
-                    work.entries.put(shown, _Kept(begun.description, len(begun.description)))
-        question: Question = entry.value
-        return replace(question, request=request, stop=stop)
+            if isinstance(begun.query, Question):
+                self._keep(work, begun.query, begun)
+        said: Question | SystemStatement = entry.value
+        return replace(said, request=request, stop=stop) if isinstance(said, Question) else said
+
+    def _keep(self, work: _Work, query: Question, begun: Begun) -> None:
+        """Keep the plan and the description of a question."""
+        place = plan_key(query)
+        work.entries.put(("wanting", place), _Kept(begun.wanting, _FLAT))
+        if begun.plan is None:
+            return
+        work.entries.put(place, _Kept(begun.plan, _FLAT + len(begun.plan.body)))
+        question = (begun.plan.questions or ("",))[0]
+        if begun.description:
+            shown = "described", place, query.account.epsilon, question
+            work.entries.put(shown, _Kept(begun.description, len(begun.description)))
 
     def _packed(self, work: _Work, query: Question) -> Packed:
         """Return the pickled plan with its bytes, which may be missing after a mere description."""

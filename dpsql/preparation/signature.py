@@ -18,7 +18,8 @@ from dpsql.compiler.resolve.resolve import resolve
 from dpsql.compiler.resolve.scopes import Identities
 from dpsql.compiler.resolve.typing import COERCING, type_of
 from dpsql.dialects.postgres.words import words
-from dpsql.dialects.reading.parse import parse
+from dpsql.dialects.reading.parse import parse_any
+from dpsql.dialects.statements.creations import SystemStatement
 from dpsql.model import tree
 from dpsql.model.algebra import Relation
 from dpsql.model.dataclass import dataclass, replace
@@ -54,16 +55,14 @@ def signature(
     policy: Policy,
     places: Sequence[tree.Span],
     declared: Sequence[tree.SqlType | None],
-) -> Signature:
+) -> Signature | SystemStatement:
     """Return the signature of the request's SELECT, with a `?` at each of `places` of its text.
 
-    `declared` are the types that the client fixed, None if it did not. Raises `Refused` if the text
-    is wrong for all parameters.
+    `declared` are the types that the client fixed, None if it did not. Returns a statement of a
+    side system itself. Raises `Refused` if the text is wrong for all parameters.
     """
-    counts, arrays = (
-        {word.start for before, word in pairwise(words(request.sql)) if before.value in _COUNTING},
-        _arrays(request.sql),
-    )
+    arrays, every = _arrays(request.sql), pairwise(words(request.sql))
+    counts = {word.start for before, word in every if before.value in _COUNTING}
     declared = [
         kind or (tree.INTEGER if place.start in counts else None)
         for place, kind in zip(places, declared, strict=True)
@@ -75,7 +74,9 @@ def signature(
     while True:
         values = tuple(left[0] for left in guesses)
         try:
-            statement = parse(request.sql, request.dialect, values, request.at)
+            statement = parse_any(request.sql, request.dialect, values, request.at)
+            if not isinstance(statement, tree.Statement):
+                return statement
             statement = replace(statement, search_path=request.search_path)
             resolved = resolve(statement, policy, Identities())
         except Refused as refused:
@@ -87,8 +88,8 @@ def signature(
             kind or _settled(kinds.get(place.start), value)
             for place, kind, value in zip(places, declared, values, strict=True)
         )
-        columns = told_columns(resolved.relation, policy)
-        return Signature((SHOWN,) if statement.explain else columns, types)
+        shown = statement.explain is not None
+        return Signature((SHOWN,) if shown else told_columns(resolved.relation, policy), types)
 
 
 def _arrays(text: str) -> set[int]:

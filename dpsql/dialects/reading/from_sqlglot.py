@@ -27,7 +27,7 @@ from dpsql.dialects.reading.joined_tokens import (
 from dpsql.dialects.reading.nodes import Origin, is_bare_values, nodes_of
 from dpsql.dialects.reading.other_dialects import grammar_of
 from dpsql.dialects.reading.queries import is_union_all, query
-from dpsql.dialects.reading.request_options import OptionedQuery, read_request
+from dpsql.dialects.reading.request_options import OptionedQuery
 from dpsql.dialects.reading.token_checks import (
     check_clauses,
     check_joins,
@@ -44,13 +44,12 @@ logging.getLogger("sqlglot").disabled = True
 
 
 def statement(
-    text: str, dialect: str, parameters: tuple[Parameter, ...], instant: datetime
+    request: OptionedQuery, dialect: str, parameters: tuple[Parameter, ...], instant: datetime
 ) -> Statement:
-    """Return the one query in `text`, with `parameters` for its `?`, as asked at an instant.
+    """Return the query of a request, with `parameters` for its `?`, as asked at an instant.
 
     Raises `Refused` with the place of any syntax that our tree cannot express.
     """
-    request = read_request(text, dialect)
     check_nesting(request.tokens)
     ordered = grouped_apart(select_first(request.tokens))
     check_joins(ordered)

@@ -6,7 +6,8 @@ from datetime import datetime
 
 from dpsql.dialects.reading import from_sqlglot
 from dpsql.dialects.reading.other_dialects import with_known_quotes
-from dpsql.dialects.reading.request_options import divided
+from dpsql.dialects.reading.request_options import OptionedQuery, divided, not_a_query, read_request
+from dpsql.dialects.statements.creations import SystemStatement
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.public_times import now
 from dpsql.model.tree import Parameter, Span, Statement
@@ -33,13 +34,29 @@ def parse(
     >>> parse("SELECT COUNT(*) FROM orders").query.source
     TableName(name='orders', alias=None, column_aliases=(), span=Span(start=21, stop=27), schema=())
     """
+    said = parse_any(text, dialect, parameters, instant or now())
+    if not isinstance(said, Statement):
+        raise not_a_query(text)
+    return said
+
+
+def parse_any(
+    text: str, dialect: str, parameters: tuple[Parameter, ...], instant: datetime
+) -> Statement | SystemStatement:
+    """Return the one SELECT in `text`, or its statement of a side system; raises as `parse`.
+
+    >>> parse_any("DROP MODEL m", "duckdb", (), now())
+    Drop(kind='model', name='m')
+    """
     if dialect not in SPELLINGS:
         msg = f"unknown dialect {dialect!r}"
         raise ValueError(msg)
     _check_characters(text)
     try:
-        text = with_known_quotes(text, dialect)
-        return from_sqlglot.statement(text, dialect, parameters, instant or now())
+        request = read_request(with_known_quotes(text, dialect), dialect, text)
+        if not isinstance(request, OptionedQuery):
+            return request
+        return from_sqlglot.statement(request, dialect, parameters, instant)
     except RecursionError:
         raise Refused(Reason.TOO_LARGE, what="nesting levels") from None
 

@@ -18,6 +18,8 @@ from sqlglot import Token, TokenType
 from dpsql.dialects.reading.interval_tokens import with_made
 from dpsql.dialects.reading.token_words import is_word, span_of
 from dpsql.dialects.reading.tokens import skip_gap, tokenize
+from dpsql.dialects.statements.creations import SystemStatement
+from dpsql.dialects.statements.statement_table import read_system_statement
 from dpsql.model.dataclass import dataclass, field, replace
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.query_options import KeyAim, Memory
@@ -57,6 +59,9 @@ _STATEMENTS = frozenset(
 _QUERIES = frozenset({"SELECT", "WITH", "(", "FROM", "TABLE", "VALUES", "PIVOT", "UNPIVOT"})
 """First words of queries."""
 
+_OF_SYSTEMS = ("CREATE", "DROP")
+"""First words of statements of side systems."""
+
 
 @dataclass(frozen=True, slots=True)
 class OptionedQuery:
@@ -76,10 +81,15 @@ class OptionedQuery:
     named: Mapping[int, Named] = field(default_factory=dict)
 
 
-def read_request(text: str, dialect: str) -> OptionedQuery:
-    """Split a text into its query and options; refuse a text that is not a single SELECT."""
+def read_request(text: str, dialect: str, written: str) -> OptionedQuery | SystemStatement:
+    """Split a text into its query and options, or read a statement of a side system.
+
+    `written` is the text with the quotes of its dialect. Refuses other texts.
+    """
     rest, explain = _without_explain(text)
-    _check_first_word(rest)
+    said = _other_statement(rest, written)
+    if said is not None:
+        return said
     tokens = tokenize(rest, dialect)
     ended = False
     for token in tokens:
@@ -175,14 +185,25 @@ def _word_at(text: str, start: int) -> re.Match[str]:
     return word
 
 
-def _check_first_word(text: str) -> None:
+def _other_statement(text: str, written: str) -> SystemStatement | None:
+    """Return a statement of a side system; None for a query. Refuses other statements."""
     first = _word_at(text, 0)
     word, span = first.group().upper(), Span(*first.span())
     if word in _QUERIES:
-        return
+        return None
     if word in _STATEMENTS:
+        said = read_system_statement(written) if word in _OF_SYSTEMS else None
+        if said is not None:
+            return said
         raise Refused(Reason.UNSUPPORTED_STATEMENT, span, construct=word)
     raise Refused(Reason.SYNTAX, span, why="a query begins with SELECT or WITH")
+
+
+def not_a_query(text: str) -> Refused:
+    """Return the refusal of a statement where a query is expected."""
+    first = _word_at(text, 0)
+    construct = first.group().upper()
+    return Refused(Reason.UNSUPPORTED_STATEMENT, Span(*first.span()), construct=construct)
 
 
 def _without_options(tokens: tuple[Token, ...]) -> tuple[tuple[Token, ...], dict[str, Any]]:

@@ -14,12 +14,12 @@ from typing import Any, NoReturn
 
 import click
 
-from dpsql.answering.system_table import command_place, load
 from dpsql.interfaces.cli.options import CommandSettings, Group, common
 from dpsql.interfaces.cli.terminal import show_error, show_fault, use_color
 from dpsql.interfaces.wordings import ExitCode
 from dpsql.model.errors import DpsqlError, MissingExtra
 from dpsql.model.public_times import require_clock
+from dpsql.model.system_table import command_place, load
 
 SECTIONS: dict[str, dict[str, str | None]] = {
     "Ask": {
@@ -62,7 +62,7 @@ SECTIONS: dict[str, dict[str, str | None]] = {
 }
 """Module and attribute of each command, by section. Modules are imported when used.
 
-None stands for a command of a side system, listed in `dpsql.answering.system_table`.
+None stands for a command of a side system, listed in `dpsql.model.system_table`.
 """
 
 

@@ -13,6 +13,8 @@ import click
 from click.core import ParameterSource
 
 from dpsql.dialects.postgres.words import pieces
+from dpsql.dialects.statements.commands import Listing
+from dpsql.dialects.statements.statement_table import read_listing
 from dpsql.interfaces.amounts import plain
 from dpsql.interfaces.cli.completions import Completable
 from dpsql.interfaces.cli.line_readers import LEAVE, LineReader, ScriptLines, reader_of
@@ -30,7 +32,6 @@ from dpsql.interfaces.cli.terminal import (
     show_message,
 )
 from dpsql.interfaces.doors import SHELL
-from dpsql.interfaces.listing import Listing, listing
 from dpsql.interfaces.messages import RemoteError, printable
 from dpsql.interfaces.pictures.terminal_chart import picture
 from dpsql.interfaces.tables import grid, table
@@ -185,7 +186,7 @@ class Shell:
 
     def _ask(self, sql: str) -> None:
         """Show the price, the answer and its cost."""
-        wish = listing(sql)
+        wish = read_listing(sql)
         if wish is not None:
             self._list(wish)
             return
@@ -235,7 +236,7 @@ class Shell:
 
     def describe(self, name: str) -> None:
         """List the tables, or the columns of one."""
-        wish = listing(f"DESCRIBE {name}" if name else "SHOW TABLES")
+        wish = read_listing(f"DESCRIBE {name}" if name else "SHOW TABLES")
         if wish is None:
             raise click.UsageError(f"{printable(name)} is no name of a table.")
         self._list(wish)

@@ -8,11 +8,13 @@ from functools import partial
 
 import click
 
+from dpsql.dialects.statements.commands import Listing
+from dpsql.dialects.statements.statement_table import read_listing
 from dpsql.interfaces import records
 from dpsql.interfaces.cli.options import CommandSettings, with_settings, written_as
 from dpsql.interfaces.cli.output import output
 from dpsql.interfaces.cli.terminal import columns
-from dpsql.interfaces.listing import Listing, listed, listing
+from dpsql.interfaces.listing import listed
 from dpsql.interfaces.messages import printable
 from dpsql.interfaces.tables import broken, markdown, table
 from dpsql.model.errors import DpsqlError
@@ -59,7 +61,7 @@ def tables(settings: CommandSettings, *, style: str) -> None:
 @click.argument("name", metavar="TABLE", shell_complete=_names)
 def describe(settings: CommandSettings, *, name: str, style: str) -> None:
     """List the columns of TABLE with declared types, bounds and values; free."""
-    wish = listing(f"DESCRIBE {name}")
+    wish = read_listing(f"DESCRIBE {name}")
     if wish is None or not wish.table:
         raise click.UsageError(f"{printable(name)} is no name of a table.")
     _show(settings, wish, style)

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from dpsql.answering.system_table import load_value
 from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.query_options import sensible
+from dpsql.model.system_table import load_value
 from dpsql.model.vocabulary import DEFAULT_SPELLING, SPELLINGS
 
 if TYPE_CHECKING:

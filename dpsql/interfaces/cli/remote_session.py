@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 import click
 
 from dpsql.dialects.postgres.words import words
+from dpsql.dialects.statements.commands import Listing
 from dpsql.interfaces.amounts import exact_text
 from dpsql.interfaces.cli.completions import Completable, by_column
 from dpsql.interfaces.cli.listing_commands import listing_text
@@ -25,7 +26,6 @@ from dpsql.interfaces.cli.prices import QuestionPrice
 from dpsql.interfaces.cli.shell_sessions import Reply, is_plan
 from dpsql.interfaces.cli.terminal import Progress, columns, interruptible, note
 from dpsql.interfaces.data_frames import module
-from dpsql.interfaces.listing import Listing
 from dpsql.interfaces.messages import Message, RemoteError, place
 from dpsql.interfaces.pgwire.values.type_oids import kind_of
 from dpsql.interfaces.records import end_columns

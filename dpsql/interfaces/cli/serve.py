@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dpsql.answering.system_table import load_value
 from dpsql.interfaces.cli.options import CommandSettings, with_policy
 from dpsql.interfaces.cli.terminal import note
+from dpsql.model.system_table import load_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable

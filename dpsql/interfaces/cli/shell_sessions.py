@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 import click
 
 from dpsql.dialects.postgres.words import words
+from dpsql.dialects.statements.commands import Listing
 from dpsql.interfaces.asking import answered
 from dpsql.interfaces.cli.budget_commands import charges_text
 from dpsql.interfaces.cli.budget_sheet import budgets_text
@@ -18,7 +19,7 @@ from dpsql.interfaces.cli.prices import QuestionPrice, price_of, uncancelled
 from dpsql.interfaces.cli.terminal import Progress, columns, interruptible
 from dpsql.interfaces.dbapi.local_answers import free_answer
 from dpsql.interfaces.doors import SHELL
-from dpsql.interfaces.listing import Listing, listed
+from dpsql.interfaces.listing import listed
 from dpsql.interfaces.plan_text import WIDTH, plan_text
 from dpsql.interfaces.receipts import cost_text
 from dpsql.interfaces.sentences import remarks

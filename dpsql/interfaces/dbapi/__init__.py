@@ -13,7 +13,8 @@ from decimal import Decimal
 from os import PathLike
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypedDict, Unpack
 
-from dpsql.answering.system_table import load_value
+from dpsql.dialects.statements.commands import Listing
+from dpsql.dialects.statements.statement_table import read_listing
 from dpsql.engines import Stop
 from dpsql.interfaces.asking import stored
 from dpsql.interfaces.dbapi import dbapi_errors
@@ -41,11 +42,12 @@ from dpsql.interfaces.dbapi.statement_options import (
     positional,
 )
 from dpsql.interfaces.dbapi.statement_plans import StatementPlan
-from dpsql.interfaces.listing import Listing, listed, listing
+from dpsql.interfaces.listing import listed
 from dpsql.interfaces.records import ENDS
 from dpsql.model.bound_parameters import frozen
 from dpsql.model.dataclass import dataclass
 from dpsql.model.errors import DpsqlError
+from dpsql.model.system_table import load_value
 from dpsql.model.tree import Kind
 from dpsql.model.vocabulary import DEFAULT_SPELLING, SPELLINGS, Answer, Request
 from dpsql.preparation.explanation import Explanation
@@ -267,7 +269,7 @@ class Connection:
 
     def columns(self, table: str) -> Cursor:
         """List the columns of a table with their declarations, as `DESCRIBE` does; free."""
-        wish = listing(f"DESCRIBE {table}") or Listing((table,))
+        wish = read_listing(f"DESCRIBE {table}") or Listing((table,))
         try:
             return self.cursor().take(self._listed(wish))
         except DpsqlError as error:

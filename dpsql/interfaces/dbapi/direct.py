@@ -8,7 +8,6 @@ from dataclasses import fields
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Self
 
-from dpsql.answering.system_table import load_value
 from dpsql.interfaces.dbapi.local_answers import answered_here
 from dpsql.interfaces.dbapi.statement_options import Amount, exact_amount
 from dpsql.interfaces.doors import DATABASE_API
@@ -16,6 +15,7 @@ from dpsql.interfaces.html_tables import answer_html
 from dpsql.interfaces.pictures.drawings import Drawing
 from dpsql.interfaces.tables import answer_text
 from dpsql.model.bound_parameters import frozen
+from dpsql.model.system_table import load_value
 from dpsql.model.tree import Parameter
 from dpsql.model.vocabulary import DEFAULT_SPELLING, Answer, Request
 from dpsql.preparation.explanation import Explanation

@@ -11,10 +11,11 @@ from decimal import Context, Decimal
 from typing import TYPE_CHECKING, Any
 
 from dpsql.dialects.postgres.words import WordKind, words
+from dpsql.dialects.statements.statement_table import read_listing
 from dpsql.engines import Stop
 from dpsql.interfaces.asking import answered
 from dpsql.interfaces.doors import Door
-from dpsql.interfaces.listing import listed, listing
+from dpsql.interfaces.listing import listed
 from dpsql.model.tree import VARCHAR, SqlType
 from dpsql.model.vocabulary import Answer, Column, Request
 
@@ -40,7 +41,7 @@ def free_answer(proxy: Proxy, request: Request, stop: Stop | None = None) -> Ans
 
     Raises `Refused` for an unknown table, and as `Catalogue.ask` does.
     """
-    wish = listing(request.sql)
+    wish = read_listing(request.sql)
     if wish is not None:
         synthetic = proxy.own_tables(request.analyst)
         policy = proxy.policy_of(request.analyst)

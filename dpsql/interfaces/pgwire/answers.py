@@ -10,11 +10,12 @@ from math import isnan
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from dpsql.dialects.postgres.words import Numbered, Piece, numbered, pieces
+from dpsql.dialects.statements.statement_table import read_listing
 from dpsql.engines import Load, ScratchTable, Stop
 from dpsql.interfaces.amounts import significant_places
 from dpsql.interfaces.asking import answered
 from dpsql.interfaces.doors import WIRE
-from dpsql.interfaces.listing import listed, listing
+from dpsql.interfaces.listing import columns_of, listed
 from dpsql.interfaces.pgwire.catalogue.listed_views import Views
 from dpsql.interfaces.pgwire.catalogue.naming import searched
 from dpsql.interfaces.pgwire.catalogue.spending import REPORTS, report
@@ -140,9 +141,9 @@ class Answers:
     def _described(
         self, piece: Piece, declared: Sequence[int], settings: Mapping[str, str], stop: Stop
     ) -> Description:
-        wish = listing(piece.text)
+        wish = read_listing(piece.text)
         if wish is not None:
-            return Description((), told_columns(wish.columns))
+            return Description((), told_columns(columns_of(wish)))
         query, claimed = self._read(piece, stop)
         count = max((*query.numbers, len(declared)), default=0)
         given = [*declared, *[0] * (count - len(declared))]
@@ -180,7 +181,7 @@ class Answers:
         announced: Sequence[WireColumn],
     ) -> Result:
         settings = transaction.settings
-        wish = listing(piece.text)
+        wish = read_listing(piece.text)
         if wish is not None:
             synthetic = self.proxy.own_tables(self.analyst, stop)
             policy = self.proxy.policy_of(self.analyst)

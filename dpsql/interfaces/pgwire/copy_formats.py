@@ -16,9 +16,9 @@ from datetime import tzinfo
 from functools import partial
 from typing import TypeAlias
 
+from dpsql.dialects.statements.commands import CopyFormat, CopyOptions
 from dpsql.interfaces.pgwire import backend
 from dpsql.interfaces.pgwire.portals import Row
-from dpsql.interfaces.pgwire.statements.commands import CopyFormat, CopyOptions
 from dpsql.interfaces.pgwire.values.data_rows import COPY_DATA, columns_of, data_rows, framed
 from dpsql.interfaces.pgwire.values.wire_cells import cells
 from dpsql.interfaces.pgwire.values.wire_encoding import BINARY_FORMAT, TEXT_FORMAT

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from dpsql.dialects.postgres.words import Piece
+from dpsql.dialects.statements.commands import Command, CopyOptions, Direction
 from dpsql.interfaces.pgwire.kept_bytes import (
     FLAT,
     KeptItems,
@@ -13,7 +14,6 @@ from dpsql.interfaces.pgwire.kept_bytes import (
     size_of_rows,
     size_of_values,
 )
-from dpsql.interfaces.pgwire.statements.commands import Command, CopyOptions, Direction
 from dpsql.interfaces.pgwire.values.wire_tables import WireColumn
 from dpsql.model.dataclass import dataclass, field, replace
 from dpsql.model.stored import Flow, tables_of

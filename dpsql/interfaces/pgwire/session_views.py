@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from dpsql.dialects.postgres.words import Piece, Word, WordKind
+from dpsql.dialects.statements.commands import CreateView
 from dpsql.interfaces.pgwire.catalogue.listed_views import View, Views
 from dpsql.interfaces.pgwire.faults import Fault
-from dpsql.interfaces.pgwire.statements.commands import CreateView
 from dpsql.interfaces.pgwire.values.wire_tables import WireColumn
 from dpsql.model.tree import Span, identifier
 

@@ -7,22 +7,7 @@ from functools import partial
 from typing import Any, assert_never
 
 from dpsql.dialects.postgres.words import Piece
-from dpsql.engines import Stop
-from dpsql.interfaces.pgwire.answers import Answers, placed
-from dpsql.interfaces.pgwire.faults import Fault
-from dpsql.interfaces.pgwire.kept_bytes import KeptItems
-from dpsql.interfaces.pgwire.portals import (
-    Columns,
-    Portal,
-    PreparedStatement,
-    Result,
-    Warned,
-    keep_statements,
-    moves_back,
-)
-from dpsql.interfaces.pgwire.session_views import created, expanded
-from dpsql.interfaces.pgwire.settings import BadSetting, spelled
-from dpsql.interfaces.pgwire.statements.commands import (
+from dpsql.dialects.statements.commands import (
     Accepted,
     Ask,
     Begin,
@@ -49,7 +34,22 @@ from dpsql.interfaces.pgwire.statements.commands import (
     Show,
     UnlockAll,
 )
-from dpsql.interfaces.pgwire.statements.session_statements import command as read_command
+from dpsql.dialects.statements.statement_table import session_command
+from dpsql.engines import Stop
+from dpsql.interfaces.pgwire.answers import Answers, placed
+from dpsql.interfaces.pgwire.faults import Fault
+from dpsql.interfaces.pgwire.kept_bytes import KeptItems
+from dpsql.interfaces.pgwire.portals import (
+    Columns,
+    Portal,
+    PreparedStatement,
+    Result,
+    Warned,
+    keep_statements,
+    moves_back,
+)
+from dpsql.interfaces.pgwire.session_views import created, expanded
+from dpsql.interfaces.pgwire.settings import BadSetting, spelled
 from dpsql.interfaces.pgwire.transactions import BROKEN, IDLE, Transaction
 from dpsql.interfaces.pgwire.values import type_oids
 from dpsql.interfaces.pgwire.values.wire_parameters import BadValue, parameter
@@ -94,7 +94,7 @@ class Runner:
     def command(self, piece: Piece, stop: Stop) -> Command:
         """Parse a statement. The views that a query names are expanded. Raises `Fault`."""
         with placed(piece):
-            command = self.answers.read(read_command, piece, stop)
+            command = self.answers.read(session_command, piece, stop)
         match command:
             case Ask():
                 return Ask(self._with_views(command.piece, stop))

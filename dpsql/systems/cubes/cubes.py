@@ -18,6 +18,8 @@ from dpsql.answering import joint_plan
 from dpsql.answering.joint_plan import Beside, JointPlan
 from dpsql.answering.side_systems import Parts
 from dpsql.dialects.postgres.words import Word, words
+from dpsql.dialects.statements.creations import Creation, Drop, SystemStatement, syntax
+from dpsql.dialects.statements.statement_table import read_system_statement
 from dpsql.engines import Stop
 from dpsql.ledgers import CUBES, Entry, Ledger, Stopped
 from dpsql.model.dataclass import dataclass, replace
@@ -25,13 +27,10 @@ from dpsql.model.errors import Reason, Refused
 from dpsql.model.query_options import Memory
 from dpsql.model.table_names import unknown_name
 from dpsql.model.vocabulary import Budget, Loss, Policy, Request
-from dpsql.preparation import creations
 from dpsql.preparation.compilation import Compiler
-from dpsql.preparation.creations import Creation, syntax
 from dpsql.preparation.question import Account
 from dpsql.vault.vault import Vault
 
-_HEAD = ("create", "dp", "cube")
 MOST_KEYS = 6
 """Maximum number of keys of a cube: 6 keys make 64 tables."""
 _ALL = 1 << 40
@@ -60,17 +59,17 @@ class Cube:
         return self.entries[-1].time
 
 
-def refuse_analyst(text: str) -> NoReturn:
-    """Refuse CREATE DP CUBE to analysts."""
-    del text
-    construct = "CREATE DP CUBE, which is the owner's"
+def refuse_analyst(said: SystemStatement) -> NoReturn:
+    """Refuse statements on cubes to analysts."""
+    verb = "DROP" if isinstance(said, Drop) else "CREATE"
+    construct = f"{verb} DP CUBE, which is the owner's"
     raise Refused(Reason.UNSUPPORTED_SYNTAX, construct=construct)
 
 
 def creation(text: str) -> Creation:
     """Parse the text of a CREATE DP CUBE statement. Raises `Refused`."""
-    cube = creations.creation(text, _HEAD, ("epsilon",))
-    if cube is None:
+    cube = read_system_statement(text)
+    if not isinstance(cube, Creation) or cube.kind != "dp cube":
         raise Refused(Reason.SYNTAX, why="CREATE DP CUBE name AS SELECT … is expected")
     return cube
 

@@ -1,4 +1,4 @@
-"""CREATE MODEL name OPTIONS(…) AS SELECT …, and DROP MODEL name, parsed from tokens."""
+"""CREATE MODEL name OPTIONS(…) AS SELECT …, and DROP MODEL name, with their options read."""
 
 from __future__ import annotations
 
@@ -7,15 +7,13 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import TypeAlias
 
+from dpsql.dialects.statements.creations import Creation, Drop, SystemStatement
 from dpsql.model.dataclass import dataclass
 from dpsql.model.errors import Reason, Refused
-from dpsql.preparation.creations import Creation, creation, dropped
 from dpsql.systems.models.bends import KNOTS
 
-OPTIONS = ("model_type", "label", "features", "epsilon", "components", "knots")
 DESCENT = ("steps", "gradient_norm", "input_norm", "momentum")
 """Options that apply to gradient descent only."""
-_CREATE, _DROP = ("create", "model"), ("drop", "model")
 _COMPONENTS, MOST_COMPONENTS = 2, 20
 MOST_STEPS = 256
 LEAST_NORM, MOST_NORM = Decimal("0.01"), Decimal(20)
@@ -82,22 +80,14 @@ class DropModel:
 ModelStatement: TypeAlias = CreateModel | DropModel
 
 
-def statement(text: str) -> ModelStatement | None:
-    """Parse a model statement; None if the text is another one. Raises `Refused`.
+def model_statement(said: SystemStatement) -> ModelStatement:
+    """Return the model's statement. Raises `Refused` for options that do not fit.
 
-    >>> statement("CREATE MODEL m OPTIONS(model_type = 'linear_reg', label = 'y') AS SELECT x, y")
-    CreateModel(name='m', query='SELECT x, y', type=<ModelType.LINEAR: 'linear_reg'>, label='y', \
-epsilon=None, components=2, features=(), method=<Method.AUTO: 'auto'>, descent=DescentOptions(\
-steps=None, gradient_norm=None, input_norm=None, momentum=None), knots=None)
-    >>> statement("DROP MODEL m;")
+    >>> model_statement(Drop("model", "m"))
     DropModel(name='m')
     """
-    name = dropped(text, _DROP)
-    if name is not None:
-        return DropModel(name)
-    said = creation(text, _CREATE, (*OPTIONS, "method", *DESCENT))
-    if said is None:
-        return None
+    if isinstance(said, Drop):
+        return DropModel(said.name)
     kind = _type(said)
     label, components = said.options.get("label"), said.whole("components")
     if kind is not ModelType.PCA and label is None:

@@ -12,10 +12,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from math import nan
 
-from dpsql.answering.any_select import ask_select, explain_select, select_signature
+from dpsql.answering.any_statement import ask_any, describe_any, explain_any
 from dpsql.answering.explain import PlannedCreation, explained_creation
 from dpsql.answering.paid_names import DROPPED, Owner, PaidNames, owner, request_of
 from dpsql.answering.side_systems import OpenSystem, OtherAnswers, PaidSource, Parts
+from dpsql.dialects.statements.statement_table import read_system_statement
 from dpsql.engines import Stop
 from dpsql.ledgers import Entry
 from dpsql.model.algebra import Relation
@@ -37,7 +38,7 @@ from dpsql.systems.models.model_statement import (
     CreateModel,
     DropModel,
     ModelStatement,
-    statement,
+    model_statement,
 )
 from dpsql.systems.models.moment_answers import MomentSums, PaidMoments, sums_of_moments
 from dpsql.systems.models.moments_plan import MomentsPlan, MomentsWish
@@ -327,13 +328,14 @@ def _remade(
 
 def _recorded(entry: Entry) -> tuple[str, _Named | None] | None:
     """Return the name and model of a CREATE MODEL entry, name and None of a DROP MODEL, or None."""
-    match statement(entry.inquiry.sql) if "model" in entry.inquiry.sql.lower() else None:
-        case None:
-            return None
-        case DropModel() as said:
-            return said.name, None
-        case CreateModel() as said:
-            return said.name, replace(_named(request_of(entry), said), recorded=True)
+    text = entry.inquiry.sql
+    written = read_system_statement(text) if "model" in text.lower() else None
+    if written is None or written.kind != "model":
+        return None
+    said = model_statement(written)
+    if isinstance(said, DropModel):
+        return said.name, None
+    return said.name, replace(_named(request_of(entry), said), recorded=True)
 
 
 def _named(request: Request, said: CreateModel) -> _Named:
@@ -359,14 +361,14 @@ class PredictedQuestion:
         """Answer as `Proxy.ask` does."""
         plain = without_calls(request, self.written)
         with placed(self.written):
-            answer = ask_select(parts, plain)
+            answer = ask_any(parts, plain)
         return predicted(answer, self.written, _outer(parts, plain))
 
     def explain(self, parts: Parts, request: Request) -> Explanation:
         """Explain as `Proxy.explain` does."""
         plain = without_calls(request, self.written)
         with placed(self.written):
-            explanation = explain_select(parts, plain)
+            explanation = explain_any(parts, plain)
         return foreseen(explanation, self.written, _outer(parts, plain))
 
     def signature(
@@ -379,7 +381,7 @@ class PredictedQuestion:
         """Describe as `Proxy.signature` does."""
         now = [self.written.now(place) for place in places]
         with placed(self.written):
-            return select_signature(parts, without_calls(request, self.written), now, declared)
+            return describe_any(parts, without_calls(request, self.written), now, declared)
 
 
 def _outer(parts: Parts, request: Request) -> Relation | None:

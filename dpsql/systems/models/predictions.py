@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from dpsql.dialects.postgres.words import Word, WordKind, words
+from dpsql.dialects.statements.creations import NAMES, syntax
 from dpsql.model.algebra import Aggregate, Project, Relation, Union
 from dpsql.model.dataclass import dataclass
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import NOWHERE, Expression, Span, identifier
 from dpsql.model.walk import inputs, refs, walk
-from dpsql.preparation.creations import NAMES, syntax
 from dpsql.systems.models.model import Model, prediction_sql
 
 _CALL = "predict"

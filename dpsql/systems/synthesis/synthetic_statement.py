@@ -1,15 +1,12 @@
-"""CREATE SYNTHETIC TABLE name AS SELECT … OPTIONS(…), and DROP SYNTHETIC TABLE name, parsed."""
+"""CREATE SYNTHETIC TABLE name AS SELECT … OPTIONS(…), and DROP SYNTHETIC TABLE name."""
 
 from __future__ import annotations
 
 from decimal import Decimal
 
+from dpsql.dialects.statements.creations import Drop, SystemStatement
 from dpsql.model.dataclass import dataclass
 from dpsql.model.errors import Reason, Refused
-from dpsql.preparation import creations
-
-OPTIONS = ("epsilon", "rows", "keep")
-_HEAD, _DROP = ("create", "synthetic", "table"), ("drop", "synthetic", "table")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,21 +27,14 @@ class DropSynthetic:
     name: str
 
 
-def creation(text: str) -> CreateSynthetic | DropSynthetic | None:
-    """Parse a statement on synthetic tables; None if the text is another one. Raises `Refused`.
+def synthetic_statement(said: SystemStatement) -> CreateSynthetic | DropSynthetic:
+    """Return the statement on a synthetic table. Raises `Refused` for options that do not fit.
 
-    >>> creation("CREATE SYNTHETIC TABLE s AS SELECT 1 OPTIONS(epsilon = 0.5, keep = 'a,b')")
-    CreateSynthetic(name='s', query='SELECT 1', epsilon=Decimal('0.5'), rows=None, \
-keep=(('a', 'b'),))
-    >>> creation("drop synthetic table s;")
+    >>> synthetic_statement(Drop("synthetic table", "s"))
     DropSynthetic(name='s')
     """
-    dropped = creations.dropped(text, _DROP)
-    if dropped is not None:
-        return DropSynthetic(dropped)
-    said = creations.creation(text, _HEAD, OPTIONS)
-    if said is None:
-        return None
+    if isinstance(said, Drop):
+        return DropSynthetic(said.name)
     keep = pairs(said.options.get("keep", ""))
     return CreateSynthetic(said.name, said.query, said.epsilon, rows=said.whole("rows"), keep=keep)
 

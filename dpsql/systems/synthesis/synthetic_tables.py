@@ -14,10 +14,11 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, TypeAlias
 
-from dpsql.answering.any_select import ask_select, explain_select, select_signature
+from dpsql.answering.any_statement import ask_any, describe_any, explain_any
 from dpsql.answering.explain import PlannedCreation, explained_creation
 from dpsql.answering.paid_names import DROPPED, Owner, PaidNames, owner, request_of
 from dpsql.answering.side_systems import NoSystems, OpenSystem, OtherAnswers, Parts
+from dpsql.dialects.statements.statement_table import read_system_statement
 from dpsql.engines import Engine, ScratchTable, Stop
 from dpsql.engines.broadcast_tables import narrowed
 from dpsql.ledgers import Entry
@@ -49,7 +50,7 @@ from dpsql.systems.synthesis.synthesis_plan import SynthesisPlan, SynthesisWish,
 from dpsql.systems.synthesis.synthetic_statement import (
     CreateSynthetic,
     DropSynthetic,
-    creation,
+    synthetic_statement,
 )
 from dpsql.vault.vault import Vault
 
@@ -144,7 +145,7 @@ class TablesAlone:
 
     def explain(self, parts: Parts, request: Request) -> Explanation:
         """Explain as `Proxy.explain` does."""
-        return doubted(explain_select(self.parts(parts), request), self.compiler)
+        return doubted(explain_any(self.parts(parts), request), self.compiler)
 
     def signature(
         self,
@@ -154,7 +155,7 @@ class TablesAlone:
         declared: Sequence[SqlType | None],
     ) -> Signature:
         """Describe as `Proxy.signature` does."""
-        return select_signature(self.parts(parts), request, places, declared)
+        return describe_any(self.parts(parts), request, places, declared)
 
     def parts(self, parts: Parts) -> Parts:
         """Return parts that know these tables alone."""
@@ -314,7 +315,7 @@ def over(alone: TablesAlone, request: Request, parts: Parts) -> Answer:
     """Answer a query on synthetic tables only. The errors of all numbers are unknown."""
     compiler, vault = alone.compiler, alone.vault
     try:
-        given = ask_select(parts, request)
+        given = ask_any(parts, request)
     except Refused as refused:
         if refused.reason is not Reason.UNKNOWN_TABLE:
             raise
@@ -351,9 +352,10 @@ def _notice(compiler: Compiler) -> Synthetic:
 def _recorded(entry: Entry) -> tuple[str, _Named | None] | None:
     """Return name and table of a CREATE entry of the ledger, name and None of a DROP, or None."""
     text = entry.inquiry.sql
-    statement = creation(text) if "synthetic" in text.lower() else None
-    if statement is None:
+    said = read_system_statement(text) if "synthetic" in text.lower() else None
+    if said is None or said.kind != "synthetic table":
         return None
+    statement = synthetic_statement(said)
     if isinstance(statement, DropSynthetic):
         return statement.name, None
     return statement.name, replace(_named(request_of(entry), statement), recorded=True)

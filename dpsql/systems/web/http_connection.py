@@ -15,6 +15,8 @@ from threading import Event, Thread
 from typing import Any, Unpack
 from urllib.parse import quote, unquote, urlsplit
 
+from dpsql.dialects.statements.commands import Listing
+from dpsql.dialects.statements.statement_table import read_listing
 from dpsql.engines import Stop
 from dpsql.engines.process import SLICE_SECONDS
 from dpsql.interfaces.dbapi import Connection, ConnectionOptions
@@ -25,7 +27,6 @@ from dpsql.interfaces.dbapi.dbapi_errors import (
     OperationalError,
 )
 from dpsql.interfaces.hosts import is_local
-from dpsql.interfaces.listing import Listing, listing
 from dpsql.model.dataclass import dataclass
 from dpsql.model.vocabulary import Answer, Loss, Receipt, Request
 from dpsql.systems.web.answer_formats import json_text
@@ -165,7 +166,7 @@ class HttpConnection(Connection):
 
     def answer(self, request: Request, stop: Stop) -> Answer:
         """Return the answer to one request. `stop` cancels it on the server."""
-        wish = listing(request.sql)
+        wish = read_listing(request.sql)
         if wish is not None:
             return self._listed(wish)
         name, server = secrets.token_hex(16), self._server

@@ -19,11 +19,13 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 import dpsql
+from dpsql.dialects.statements.commands import Listing
+from dpsql.dialects.statements.statement_table import read_listing
 from dpsql.engines import Stop
 from dpsql.interfaces.dbapi.local_answers import spending
 from dpsql.interfaces.doors import DATABASE_API, HTTP, Door
 from dpsql.interfaces.joint_prices import price_text, prices
-from dpsql.interfaces.listing import Listing, listed, listing
+from dpsql.interfaces.listing import listed
 from dpsql.interfaces.pgwire.faults import Fault, internal
 from dpsql.interfaces.pgwire.present import Present
 from dpsql.interfaces.plan_text import plan_text
@@ -254,7 +256,9 @@ class JsonApi:
 
     async def _tables(self, caller: Caller, request: HttpRequest, media_type: str) -> HttpReply:
         table = request.path_params.get("table")
-        wish = Listing() if table is None else listing(f"DESCRIBE {table}") or Listing((table,))
+        wish = (
+            Listing() if table is None else read_listing(f"DESCRIBE {table}") or Listing((table,))
+        )
 
         def step(proxy: Proxy, stop: Stop) -> Answer:
             own = proxy.own_tables(caller.analyst, stop)

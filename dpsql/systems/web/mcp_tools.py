@@ -11,12 +11,14 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 import dpsql
+from dpsql.dialects.statements.commands import Listing
+from dpsql.dialects.statements.statement_table import read_listing
 from dpsql.engines import Stop
 from dpsql.interfaces.cli.manual import page
 from dpsql.interfaces.dbapi.local_answers import spending
 from dpsql.interfaces.doors import MCP
 from dpsql.interfaces.joint_prices import price_text, prices
-from dpsql.interfaces.listing import Listing, listed, listing
+from dpsql.interfaces.listing import listed
 from dpsql.interfaces.plan_text import plan_text
 from dpsql.model.dataclass import dataclass
 from dpsql.model.errors import DpsqlError, MissingExtra
@@ -80,7 +82,7 @@ class McpTools:
 
     async def describe_table(self, table: str) -> Any:
         """List the columns of a table, with their types and bounds."""
-        return await self._list(listing(f"DESCRIBE {table}") or Listing((table,)))
+        return await self._list(read_listing(f"DESCRIBE {table}") or Listing((table,)))
 
     async def price(self, sql: str, epsilon: str = "", dialect: str = DEFAULT_SPELLING) -> Any:
         """Return the price of a query, the expected errors and proposals, for free."""

@@ -1,11 +1,13 @@
-"""Parser of CREATE … name AS SELECT … OPTIONS(…), which creates an object with a name."""
+"""Parser of CREATE … name AS SELECT … OPTIONS(…) and DROP … name, for objects with names."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
+from typing import TypeAlias
 
-from dpsql.dialects.postgres.words import Word, WordKind, words
+from dpsql.dialects.postgres.words import Word, WordKind
+from dpsql.dialects.statements.statement_reader import WordReader
 from dpsql.model.dataclass import dataclass
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.query_options import sensible
@@ -17,8 +19,12 @@ NAMES = (WordKind.NAME, WordKind.QUOTED)
 
 @dataclass(frozen=True, slots=True)
 class Creation:
-    """The name of an object, the SELECT that it is created from, and its options as written."""
+    """The name of an object, the SELECT that it is created from, and its options as written.
 
+    Kinds of objects are listed in `dpsql.model.system_table`.
+    """
+
+    kind: str
     name: str
     query: str
     options: Mapping[str, str]
@@ -48,35 +54,34 @@ class Creation:
         return None if number is None else int(number)
 
 
-def statement_words(text: str) -> list[Word]:
-    """Return the words of one statement, without semicolons."""
-    return [word for word in words(text) if word.text != ";"]
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """The name of an object that is forgotten."""
+
+    kind: str
+    name: str
 
 
-def dropped(text: str, head: tuple[str, ...]) -> str | None:
-    """Return the name after these words if a text begins with them, else None. Raises `Refused`."""
-    every = statement_words(text)
-    if tuple(word.value for word in every[: len(head)]) != head:
-        return None
-    name, more = every[len(head) : len(head) + 1], every[len(head) + 1 :]
+SystemStatement: TypeAlias = Creation | Drop
+"""Statement of a side system."""
+
+
+def read_drop(kind: str, reader: WordReader) -> Drop:
+    """Read the rest of DROP KIND name. Raises `Refused`."""
+    _, every = reader.remaining()
+    name, more = every[:1], every[1:]
     if not name or name[0].kind not in NAMES or more:
         raise syntax("one name is expected here", more or name)
-    return name[0].value
+    return Drop(kind, name[0].value)
 
 
-def creation(text: str, head: tuple[str, ...], allowed: tuple[str, ...]) -> Creation | None:
-    """Return the object to create, with `allowed` options; None if the text begins differently.
+def read_creation(kind: str, allowed: tuple[str, ...], reader: WordReader) -> Creation:
+    """Read the rest of CREATE KIND name AS SELECT …, with `allowed` options. Raises `Refused`.
 
-    Options stand after the name or after the SELECT. Raises `Refused`.
-
-    >>> creation("CREATE MODEL m AS SELECT 1 OPTIONS(epsilon = 0.5)", ("create", "model"), \
-("epsilon",))
-    Creation(name='m', query='SELECT 1', options={'epsilon': '0.5'})
+    Options stand after the name or after the SELECT.
     """
-    every = statement_words(text)
-    if tuple(word.value for word in every[: len(head)]) != head:
-        return None
-    name, body = every[len(head) : len(head) + 1], every[len(head) + 1 :]
+    text, every = reader.remaining()
+    name, body = every[:1], every[1:]
     if not name or name[0].kind not in NAMES:
         raise syntax("a name is expected here", name)
     options: dict[str, str] = {}
@@ -92,7 +97,7 @@ def creation(text: str, head: tuple[str, ...], allowed: tuple[str, ...]) -> Crea
         body = body[:opening]
     if not body:
         raise syntax("a SELECT is expected here", body)
-    return Creation(name[0].value, text[body[0].start : body[-1].stop], options)
+    return Creation(kind, name[0].value, text[body[0].start : body[-1].stop], options)
 
 
 def syntax(why: str, at: Sequence[Word]) -> Refused:

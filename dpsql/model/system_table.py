@@ -8,28 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
-from typing import Any, TypeAlias
+from typing import Any
 
 from dpsql.model.dataclass import dataclass, field
 from dpsql.model.errors import MissingExtra
-
-Head: TypeAlias = tuple[str, ...]
-"""First words of a statement."""
 
 
 @dataclass(frozen=True, slots=True)
 class SideSystem:
     """A side system, with its additions to the package. Values are named as "module:value".
 
-    `opens` is the class of its `OpenSystem`, if it has one. `reads` turns a text that begins with
-    one of `heads` into a statement. The system computes `calls`, which the parser does not know. It
-    answers queries that call one of `answers`, and has tables if `tables`.
+    `opens` is the class of its `OpenSystem`, if it has one. `kinds` are the kinds of objects that
+    its statements create and drop, each with the options of CREATE. `reads` turns a `Creation` or a
+    `Drop` of them into the system's own statement. The system has formulas for `calls`. It answers
+    queries that call one of `answers`, and has tables if `tables`.
     """
 
     name: str
     opens: str = ""
     reads: str = ""
-    heads: tuple[Head, ...] = ()
+    kinds: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     calls: tuple[str, ...] = ()
     answers: tuple[str, ...] = ()
     tables: bool = False
@@ -41,20 +39,24 @@ _TWO_COLUMNS = tuple(
     """corr covar_pop covar_samp regr_avgx regr_avgy regr_count regr_intercept regr_r2 regr_slope
     regr_sxx regr_sxy regr_syy""".split()
 )
+_MODEL_OPTIONS = tuple(
+    """model_type label features epsilon components knots method steps gradient_norm input_norm
+    momentum""".split()
+)
 SYSTEMS = (
     SideSystem(
         "synthesis",
         opens="dpsql.systems.synthesis.synthetic_tables:SyntheticTables",
-        reads="dpsql.systems.synthesis.synthetic_statement:creation",
-        heads=(("create", "synthetic", "table"), ("drop", "synthetic", "table")),
+        reads="dpsql.systems.synthesis.synthetic_statement:synthetic_statement",
+        kinds={"synthetic table": ("epsilon", "rows", "keep")},
         tables=True,
         commands={"synth": "dpsql.systems.synthesis.synth:synth"},
     ),
     SideSystem(
         "models",
         opens="dpsql.systems.models.models:Models",
-        reads="dpsql.systems.models.model_statement:statement",
-        heads=(("create", "model"), ("drop", "model")),
+        reads="dpsql.systems.models.model_statement:model_statement",
+        kinds={"model": _MODEL_OPTIONS},
         calls=("predict",),
         answers=_TWO_COLUMNS,
         commands={
@@ -65,7 +67,7 @@ SYSTEMS = (
     SideSystem(
         "cubes",
         reads="dpsql.systems.cubes.cubes:refuse_analyst",
-        heads=(("create", "dp", "cube"),),
+        kinds={"dp cube": ("epsilon",)},
         commands={"cube": "dpsql.systems.cubes.cube:cube"},
     ),
     SideSystem(
@@ -101,6 +103,10 @@ SYSTEMS = (
 """All side systems. None comes from another package: an analyst's text would import it
 (SECURITY.md S23).
 """
+KINDS = {kind: system for system in SYSTEMS for kind in system.kinds}
+"""Kinds of objects that statements create and drop, each with its system."""
+FORMULA_CALLS = frozenset(call for system in SYSTEMS for call in system.calls)
+"""Calls that stand for formulas of a system, by which they are replaced when names are resolved."""
 PAID_CALLS = frozenset(call for system in SYSTEMS for call in system.answers)
 """Calls in queries that a system may answer from releases that are paid for."""
 

@@ -1,4 +1,8 @@
-"""Statements of a session other than queries, as frozen values."""
+"""The closed union of statements, as frozen values.
+
+A query is parsed further in `dpsql.dialects.reading`. An interface runs the members that it has,
+and passes the others on to the proxy, which refuses those of a session.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,9 @@ from enum import StrEnum
 from typing import TypeAlias
 
 from dpsql.dialects.postgres.words import Piece
+from dpsql.dialects.statements.creations import SystemStatement
 from dpsql.model.dataclass import dataclass
+from dpsql.model.tree import NOWHERE, Span
 
 Modes: TypeAlias = tuple[tuple[str, str], ...]
 """Modes of a transaction, as names and values of settings."""
@@ -17,6 +23,14 @@ class Ask:
     """A query or any other text, for the catalogue or the proxy."""
 
     piece: Piece
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """SHOW TABLES, or DESCRIBE `table`, which is named at `span`."""
+
+    table: tuple[str, ...] = ()
+    span: Span = NOWHERE
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,3 +270,7 @@ Command: TypeAlias = (
     | Accepted
     | UnlockAll
 )
+"""Query, or statement of a session."""
+
+Statement: TypeAlias = Command | Listing | SystemStatement
+"""Any statement."""

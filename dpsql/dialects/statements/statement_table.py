@@ -1,21 +1,29 @@
-"""Piece → Command: a table of patterns, one row for each form of a session's statement.
+"""Piece → Statement: a table of patterns, one row for each form of a statement.
 
-A text without a matching row is a query.
+A text without a matching row is a query. Side systems add rows as data: the kinds of objects that
+`dpsql.model.system_table` lists.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice
-from typing import Any
+from typing import Any, TypeAlias
 
 from dpsql.dialects.postgres.words import Piece, WordKind, pieces, words
-from dpsql.interfaces.listing import listing
-from dpsql.interfaces.pgwire.statements import commands
-from dpsql.interfaces.pgwire.statements.statement_reader import WordReader
+from dpsql.dialects.statements import commands
+from dpsql.dialects.statements.creations import (
+    Creation,
+    Drop,
+    SystemStatement,
+    read_creation,
+    read_drop,
+)
+from dpsql.dialects.statements.statement_reader import WordReader
 from dpsql.model.errors import Reason, Refused
+from dpsql.model.system_table import KINDS
 from dpsql.model.tree import Span
 
 _CONFIG = "set_config"
@@ -37,20 +45,66 @@ _TRUTH = {"true": True, "on": True, "1": True, "false": False, "off": False, "0"
 _COPY_TEXTS = ("delimiter", "null", "quote", "escape")
 _COPY_OPTIONS = (*_COPY_TEXTS, "format", "header", "force_quote", "encoding")
 _NO_MODE = "there is no such transaction mode"
+_LONGEST_LISTING = 1_000
+"""Maximum length of a text that is read as a listing."""
 
 
-def command(piece: Piece) -> commands.Command:
+def read_statement(piece: Piece) -> commands.Statement:
     """Parse a statement. Raises `Refused` (SYNTAX) with its place in the piece.
 
     >>> from dpsql.dialects.postgres.words import pieces
-    >>> command(*pieces("SET LOCAL dpsql.epsilon = 0.5"))
+    >>> read_statement(*pieces("SET LOCAL dpsql.epsilon = 0.5"))
     SetValue(name='dpsql.epsilon', value='0.5', local=True)
     """
-    if listing(piece.text) is not None:
+    said = _of_rows(piece, _ROWS)
+    if said is not None:
+        return said
+    if tuple(word.value for word in islice(words(piece.text), len(_UNLOCK_ALL) + 1)) == _UNLOCK_ALL:
+        return commands.UnlockAll()
+    return (_config(piece) if _CONFIG in piece.text.lower() else None) or commands.Ask(piece)
+
+
+def session_command(piece: Piece) -> commands.Command:
+    """Parse a statement for a session, which asks the proxy for listings and side systems."""
+    said = read_statement(piece)
+    if isinstance(said, commands.Listing | Creation | Drop):
         return commands.Ask(piece)
-    first, errors = next(words(piece.text)), []
-    rows = _ROWS.get(first.value, ()) if first.kind is WordKind.NAME else ()
-    for pattern, make in rows:
+    return said
+
+
+def read_listing(text: str) -> commands.Listing | None:
+    """Parse a text as a listing; None for other texts.
+
+    >>> read_listing("SHOW TABLES;"), read_listing("SELECT 1")
+    (Listing(table=(), span=Span(start=0, stop=0)), None)
+    >>> read_listing("DESCRIBE analytics.Users").table
+    ('analytics', 'Users')
+    """
+    try:
+        said = _of_rows(Piece(text, 0), _LISTINGS) if len(text) <= _LONGEST_LISTING else None
+    except Refused:
+        return None
+    return said if isinstance(said, commands.Listing) else None
+
+
+def read_system_statement(text: str) -> SystemStatement | None:
+    """Parse a text as a statement of a side system; None for other texts. Raises `Refused`.
+
+    >>> read_system_statement("CREATE MODEL m AS SELECT 1 OPTIONS(epsilon = 0.5)")
+    Creation(kind='model', name='m', query='SELECT 1', options={'epsilon': '0.5'})
+    >>> read_system_statement("drop synthetic table s;")
+    Drop(kind='synthetic table', name='s')
+    """
+    said = _of_rows(Piece(text, 0), _OF_SYSTEMS)
+    return said if isinstance(said, Creation | Drop) else None
+
+
+def _of_rows(piece: Piece, table: _Table) -> commands.Statement | None:
+    """Return the statement by the first row that matches. Raises the last refusal in the text."""
+    first, errors = next(words(piece.text), None), []
+    if first is None or first.kind is not WordKind.NAME:
+        return None
+    for pattern, make in table.get(first.value, ()):
         try:
             said = _matched(WordReader(piece), pattern, make)
         except Refused as error:
@@ -60,9 +114,7 @@ def command(piece: Piece) -> commands.Command:
                 return said
     if errors:
         raise max(errors, key=lambda error: error.span.start)
-    if tuple(word.value for word in islice(words(piece.text), len(_UNLOCK_ALL) + 1)) == _UNLOCK_ALL:
-        return commands.UnlockAll()
-    return (_config(piece) if _CONFIG in piece.text.lower() else None) or commands.Ask(piece)
+    return None
 
 
 def _config(piece: Piece) -> commands.SetConfig | None:
@@ -85,25 +137,28 @@ def _config(piece: Piece) -> commands.SetConfig | None:
 
 
 def _matched(
-    reader: WordReader, pattern: str, make: Callable[..., commands.Command]
-) -> commands.Command | None:
-    """Return the command of a row, made from its slots. Raises `Refused` if it does not fit.
+    reader: WordReader, pattern: str, make: Callable[..., commands.Statement]
+) -> commands.Statement | None:
+    """Return the statement of a row, made from its slots. Raises `Refused` if it does not fit.
 
     Returns None if the mismatch is before the row's `!`: it is another statement.
     """
-    values, sure = [], " ! " not in pattern
-    for part in pattern.split():
-        if part == "!":
-            sure = True
-        elif part.startswith("{"):
-            values.append(_SLOTS[part[1:-1]](reader))
-        elif part.startswith("["):
-            _taken(reader, part[1:-1])
-        elif not _taken(reader, part):
-            if not sure:
-                return None
-            reader.fail(f"expected {part.replace('_', ' ').replace('|', ' or ')}")
-    reader.end()
+    values, sure = [], "!" not in pattern.split()
+    try:
+        for part in pattern.split():
+            if part == "!":
+                sure = True
+            elif part.startswith("{"):
+                values.append(_SLOTS[part[1:-1]](reader))
+            elif part.startswith("["):
+                _taken(reader, part[1:-1])
+            elif not _taken(reader, part):
+                reader.fail(f"expected {part.replace('_', ' ').replace('|', ' or ')}")
+        reader.end()
+    except Refused:
+        if sure:
+            raise
+        return None
     return make(*values)
 
 
@@ -344,6 +399,16 @@ def _constraints(reader: WordReader) -> None:
             reader.dotted()
 
 
+def _table(reader: WordReader) -> tuple[tuple[str, ...], Span]:
+    """Parse the dotted name of a table as written, with its place."""
+    first = reader.next
+    parts, last = list[str](), first
+    while not parts or reader.take("."):
+        last = reader.word(WordKind.NAME, WordKind.QUOTED)
+        parts.append(last.value if last.kind is WordKind.QUOTED else last.text)
+    return tuple(parts), Span(first.start if first else 0, last.stop if last else 0)
+
+
 _SLOTS: dict[str, Callable[[WordReader], Any]] = {
     "constants": _constants,
     "constraints": _constraints,
@@ -351,6 +416,7 @@ _SLOTS: dict[str, Callable[[WordReader], Any]] = {
     "cursor": _cursor,
     "discarded": _discarded,
     "dropped": _dropped,
+    "end": WordReader.end,
     "local": lambda reader: reader.take_any("SESSION", "LOCAL") == "LOCAL",
     "modes": _modes,
     "name": WordReader.name,
@@ -358,15 +424,38 @@ _SLOTS: dict[str, Callable[[WordReader], Any]] = {
     "query": WordReader.rest,
     "setting": _setting,
     "steps": _steps,
+    "table": _table,
     "types": _types,
     "value": _value,
     "zone": _zone,
     "variable": WordReader.dotted,
     "view": _view,
+    **{
+        f"created:{kind.replace(' ', '_')}": partial(read_creation, kind, system.kinds[kind])
+        for kind, system in KINDS.items()
+    },
+    **{f"dropped:{kind.replace(' ', '_')}": partial(read_drop, kind) for kind in KINDS},
 }
 """Parsers of the slots of a row."""
 
-_PATTERNS: tuple[tuple[str, Callable[..., commands.Command]], ...] = (
+_Row: TypeAlias = tuple[str, Callable[..., commands.Statement]]
+_Table: TypeAlias = Mapping[str, Sequence[_Row]]
+
+_LISTED: tuple[_Row, ...] = (
+    ("SHOW [ALL] TABLES {end} !", lambda _: commands.Listing()),
+    ("SHOW COLUMNS FROM|IN {table} {end} !", lambda table, _: commands.Listing(*table)),
+    ("DESCRIBE|DESC {end} !", lambda _: commands.Listing()),
+    ("DESCRIBE|DESC TABLE {table} {end} !", lambda table, _: commands.Listing(*table)),
+    ("DESCRIBE|DESC {table} {end} !", lambda table, _: commands.Listing(*table)),
+)
+
+_MADE: tuple[_Row, ...] = tuple(
+    (f"{verb} {kind.upper()} ! {{{slot}:{kind.replace(' ', '_')}}}", lambda said: said)
+    for kind in KINDS
+    for verb, slot in (("CREATE", "created"), ("DROP", "dropped"))
+)
+
+_OF_SESSIONS: tuple[_Row, ...] = (
     ("BEGIN [TRANSACTION|WORK] {modes}", partial(commands.Begin, "BEGIN")),
     ("START TRANSACTION {modes}", partial(commands.Begin, "START TRANSACTION")),
     (
@@ -455,8 +544,14 @@ Words stand in order: `A|B` is either, `A_B` both, `[A]` optional, `{slot}` a sl
 matches up to `!` is this statement, regardless of the rest.
 """
 
-_ROWS = {
-    first: [row for row in _PATTERNS if first.upper() in row[0].split()[0].split("|")]
-    for pattern, _ in _PATTERNS
-    for first in pattern.split()[0].lower().split("|")
-}
+
+def _by_first_word(rows: Sequence[_Row]) -> _Table:
+    table: dict[str, list[_Row]] = {}
+    for row in rows:
+        for first in row[0].split()[0].lower().split("|"):
+            table.setdefault(first, []).append(row)
+    return table
+
+
+_LISTINGS, _OF_SYSTEMS = _by_first_word(_LISTED), _by_first_word(_MADE)
+_ROWS = _by_first_word((*_LISTED, *_MADE, *_OF_SESSIONS))

@@ -10,21 +10,21 @@ from dpsql.model.tree import Span
 
 
 class WordReader:
-    """The words of a statement, and the number of words already read."""
+    """The words of a statement without semicolons, and the number of words already read."""
 
     def __init__(self, piece: Piece) -> None:
         self._piece = piece
+        self._words = tuple(word for word in piece.words if word.text != ";")
         self._at = 0
 
     @property
     def next(self) -> Word | None:
         """The next word, or None at the end."""
-        words = self._piece.words
-        return words[self._at] if self._at < len(words) else None
+        return self._words[self._at] if self._at < len(self._words) else None
 
     def take(self, *keywords: str) -> bool:
         """Read these keywords or signs if they come next. Return whether they did."""
-        following = self._piece.words[self._at : self._at + len(keywords)]
+        following = self._words[self._at : self._at + len(keywords)]
         plain = (WordKind.NAME, WordKind.SIGN)
         texts = [word.text.upper() if word.kind in plain else None for word in following]
         if texts != list(keywords):
@@ -98,25 +98,31 @@ class WordReader:
 
     def rest(self) -> Piece:
         """Read the rest, and return it as a piece of its own."""
-        rest = self._slice(len(self._piece.words))
-        self._at = len(self._piece.words)
+        rest = self._slice(len(self._words))
+        self._at = len(self._words)
         return rest
+
+    def remaining(self) -> tuple[str, list[Word]]:
+        """Read the remaining words, and return them with the text in which they have places."""
+        words = list(self._words[self._at :])
+        self._at = len(self._words)
+        return self._piece.text, words
 
     def parenthesised(self) -> Piece:
         """Read the next parentheses, and return the text inside. Raises `Refused`."""
         self.expect("(")
         depth, stop = 1, self._at
         while depth:
-            if stop == len(self._piece.words):
+            if stop == len(self._words):
                 self.fail("this is never closed")
-            depth += {"(": 1, ")": -1}.get(self._piece.words[stop].text, 0)
+            depth += {"(": 1, ")": -1}.get(self._words[stop].text, 0)
             stop += 1
         inner = self._slice(stop - 1)
         self._at = stop
         return inner
 
     def _slice(self, stop: int) -> Piece:
-        inner = self._piece.words[self._at : stop]
+        inner = self._words[self._at : stop]
         if not inner:
             self.fail("a query is missing here")
         first, last = inner[0].start, inner[-1].stop

@@ -1,0 +1,93 @@
+"""One statement of an analyst, which a side system may answer.
+
+A side system has statements of its own. It answers SELECTs with a call or a table of its own,
+which names do not resolve to. It answers others from releases that are paid for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dpsql.answering import precision, two_steps
+from dpsql.answering.explain import explained, shown
+from dpsql.answering.side_systems import OtherAnswers, Parts
+from dpsql.model.dataclass import replace
+from dpsql.model.errors import Refused
+from dpsql.model.system_table import PAID_CALLS
+from dpsql.model.tree import Span, SqlType
+from dpsql.model.vocabulary import Answer, Request
+from dpsql.preparation.explanation import Explanation
+from dpsql.preparation.offers import MAKERS
+from dpsql.preparation.question import Question
+from dpsql.preparation.signature import Signature
+
+
+def ask_any(parts: Parts, request: Request) -> Answer:
+    """Return the answer to a SELECT, to EXPLAIN of one, or to a statement of a side system."""
+    compiler, vault = parts.compiler, parts.vault
+    try:
+        query = compiler.statement(request, parts.stop)
+        if isinstance(query, Question):
+            source = parts.systems.source(parts, query) if query.calls & PAID_CALLS else None
+            if query.explain:
+                plan = (
+                    source.explanation(compiler, vault)
+                    if source
+                    else explained(compiler, vault, query)
+                )
+                return shown(replace(plan, form=query.explain))
+            if source is not None:
+                return source.answer(compiler, vault)
+            if query.precision is not None:
+                return precision.answered(compiler, vault, query)
+            return two_steps.answered(compiler, vault, query)
+    except Refused as refused:
+        other = _instead(parts, request, refused)
+    else:
+        system, statement = parts.systems.of_statement(query)
+        return system.ask(parts, request, statement)
+    return other.answer(parts, request)
+
+
+def explain_any(parts: Parts, request: Request) -> Explanation:
+    """Return the plan and the price of a statement."""
+    try:
+        query = parts.compiler.statement(request, parts.stop)
+        if isinstance(query, Question):
+            source = parts.systems.source(parts, query) if query.calls & PAID_CALLS else None
+            if source is not None:
+                return source.explanation(parts.compiler, parts.vault)
+            return explained(parts.compiler, parts.vault, query)
+    except Refused as refused:
+        other = _instead(parts, request, refused)
+    else:
+        system, statement = parts.systems.of_statement(query)
+        return system.explain(parts, request, statement)
+    return other.explain(parts, request)
+
+
+def describe_any(
+    parts: Parts, request: Request, places: Sequence[Span], declared: Sequence[SqlType | None]
+) -> Signature:
+    """Return the columns and parameter types of a statement."""
+    try:
+        said = parts.compiler.describe(request, places, declared, parts.stop)
+    except Refused as refused:
+        other = _instead(parts, request, refused, offers=not places)
+        return other.signature(parts, request, places, declared)
+    if isinstance(said, Signature):
+        return said
+    system, statement = parts.systems.of_statement(said)
+    return Signature(system.columns(statement), ())
+
+
+def _instead(
+    parts: Parts, request: Request, refused: Refused, *, offers: bool = True
+) -> OtherAnswers:
+    """Return the answers of a side system. Raises the refusal, with an offer if there is one."""
+    try:
+        return parts.systems.instead(parts, request, refused)
+    except Refused as final:
+        if offers and final.reason in MAKERS and not (request.parameters or request.text):
+            final.offer = parts.compiler.offer(request, final, parts.stop)
+        raise

@@ -1,0 +1,1 @@
+"""Statements other than queries: one table of patterns, for every interface."""

@@ -1,1 +1,0 @@
-"""Statements of a PostgreSQL session other than queries."""
