@@ -240,3 +240,19 @@ def test_wrong_twin_a_reader_that_guesses_types_loses_rows(tmp_path: Path) -> No
     sql = "SELECT day, qty FROM read_csv(?, ignore_errors = true, sample_size = 1000)"
     rows = duckdb.execute(sql, [f"{tmp_path}/visits.csv"]).fetchall()
     assert len(rows) < 25_500
+
+
+def test_a_draft_says_how_columns_without_a_name_of_their_own_are_called(tmp_path: Path) -> None:
+    text_file(tmp_path, "people.csv", "person_id,Sex,sex,", "1,F,20,1")
+    with chdir(tmp_path):
+        assert run("init", "people.csv", "--yes", "-o", "dpsql.toml")[0] == 0
+    draft = (tmp_path / "dpsql.toml").read_text(encoding="utf-8")
+    assert "# sex_2, column4.\n" in draft
+
+
+def test_a_unit_of_no_table_is_refused_with_the_tables(tmp_path: Path) -> None:
+    text_file(tmp_path, "visits/a.csv", "person_id,qty", "1,2")
+    with chdir(tmp_path):
+        code, said = run("init", "visits", "--yes", "--unit", "visits.person_id")
+    assert code != 0
+    assert "The tables are: a." in " ".join(said.split())

@@ -6,6 +6,7 @@ With `dpsql init --look` types come from the rows. Each line says so, because it
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
 
@@ -69,6 +70,10 @@ def section_lines(database: Database, table: str, header: str, source: TypesFrom
     facts = [f"encoding {f.encoding.upper()}", f"delimiter {f.delimiter!r}"]
     facts += ["skip the line sep="] if f.skip else []
     yield f"# The first line of the file says: {', '.join(facts)}."
+    numbered = _numbered([c.name for c in f.columns])
+    if f.header and numbered:
+        yield "# A column without a name is called by its place, and a repeated name gets a number:"
+        yield f"# {', '.join(numbered)}."
     if undecided:
         yield "# Only that line was read. Decide what the fields of others mean, here and in the"
         yield "# types below. A field that does not fit is NULL; dpsql check counts them."
@@ -84,6 +89,21 @@ def section_lines(database: Database, table: str, header: str, source: TypesFrom
         yield f"{key} = {_text(UNDECIDED if undecided else value)}{mark}"
     if f.thousands:
         yield f"thousands = {_text(f.thousands)}{mark}"
+
+
+def _numbered(names: Sequence[str]) -> list[str]:
+    """Return the names that `header_of` gives to columns without a name of their own.
+
+    >>> _numbered(["sex", "Sex_2", "column3", "day_1"])
+    ['Sex_2', 'column3']
+    """
+    lower = {name.lower() for name in names}
+    repeated = (re.fullmatch(r"(.*)_[0-9]+", name.lower()) for name in names)
+    return [
+        name
+        for place, (name, match) in enumerate(zip(names, repeated, strict=True), 1)
+        if name == f"column{place}" or (match and match[1] in lower)
+    ]
 
 
 def type_part(database: Database, table: str, column: str, kind: str, source: TypesFrom) -> str:

@@ -242,8 +242,9 @@ def _is_database(path: str) -> None:
         return  # the engine says it
     if begin[_MAGIC] != b"DUCK":
         raise Unreachable(
-            f"{path} is no DuckDB file, and its ending says of no Parquet or CSV. Name text files"
-            " .csv or .tsv, with .gz or .zst where they are packed; convert JSON and others."
+            f"{path} is no DuckDB file, and its name does not end as Parquet or CSV files do. Name"
+            " text files .csv or .tsv, with .gz or .zst if they are compressed so; unpack other"
+            " archives, and convert JSON and others."
         )
 
 

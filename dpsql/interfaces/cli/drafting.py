@@ -169,7 +169,10 @@ def _unit(schema: Schema) -> Decision:
     def read(text: str) -> UnitColumns:
         unit = unit_called(schema, text.strip())
         if unit is None:
-            raise click.BadParameter(f"{text!r} is no column that can name people.")
+            table = text.strip().rpartition(".")[0] or text.strip()
+            tables = ", ".join(printable(t.name) for t in schema.tables[:5])
+            why = f" The tables are: {tables}." if schema.table(table) is None else ""
+            raise click.BadParameter(f"{text!r} is no column that can name people.{why}")
         return unit
 
     return Decision(
