@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 import dpsql
-from dpsql.answering import system_table
 from dpsql.interfaces.dbapi import Connection
+from dpsql.model import system_table
 from dpsql.model.errors import Failed
 from dpsql.systems.web import http_connection, web_queries
 from dpsql.systems.web.answer_formats import answer_document, json_text
