@@ -304,6 +304,26 @@ def test_a_cap_that_says_nothing_is_refused_where_it_stands(
         load(str(path))
 
 
+SUM = ('neighbours = "add_remove"\n', 'neighbours = "add_remove"\nepsilon = "sum"\n')
+SECOND = "[budgets.second]\nepsilon = 2.5\ndelta = 1e-4\n\n[analysts.bob]"
+
+
+def test_the_sum_of_all_budgets_is_a_cap_that_grows_with_them(tmp_path: Path) -> None:
+    path = policy(shop(tmp_path / "shop").parent, SUM, ("[analysts.bob]", SECOND))
+    (cap,) = load(str(path)).caps
+    assert (cap.title, str(cap.epsilon), str(cap.delta)) == ("all budgets", "1002.5", "0.0011")
+
+
+def test_a_sum_of_budgets_that_renew_is_refused(tmp_path: Path) -> None:
+    renews = 'renews = "month"\nlifetime_epsilon = 2000\nlifetime_delta = 0.01\n\n[analysts.ana]'
+    path = policy(shop(tmp_path / "shop").parent, SUM, ("[analysts.ana]", renews))
+    with pytest.raises(PolicyError, match="budgets that renew") as refused:
+        load(str(path))
+    assert refused.value.line == next(
+        n for n, line in enumerate(path.read_text().splitlines(), 1) if line == 'epsilon = "sum"'
+    )
+
+
 @pytest.mark.parametrize(
     ("epsilon", "delta", "lines"),
     [("10", "1e-6", [7]), ("10.5", "1e-6", [2, 7]), ("1", "0.002", [3]), ("99", "0.01", [2, 3])],

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from decimal import Decimal
 
 from dpsql.accountants import get
+from dpsql.model.dataclass import replace
 from dpsql.model.table_names import nearest
 from dpsql.model.vocabulary import Budget, Cap
 from dpsql.policy.renewals import RENEWAL_KEYS, read_lifetime, read_renewal
 from dpsql.policy.value_reader import Reader
 
+SUM = "sum"
 GROUP_KEYS = ("analysts", "budget", "epsilon", "delta", *RENEWAL_KEYS)
 Analysts = tuple[tuple[str, str], ...]
 
@@ -19,7 +22,8 @@ def caps_of(reader: Reader, budgets: tuple[Budget, ...], analysts: Analysts) -> 
 
     `epsilon` of an analyst caps the analyst's spending of the budget. `[groups.NAME]` caps the
     spending of several analysts, of one budget or of all. `epsilon` of the privacy unit caps
-    everything together. Each that renews has a second one, over all windows.
+    everything together: a number, or the word sum. Each that renews has a second one, over all
+    windows.
     """
     by_name = {budget.name: budget for budget in budgets}
     trusted = "clock" in reader.table("ledger").values
@@ -36,8 +40,19 @@ def caps_of(reader: Reader, budgets: tuple[Budget, ...], analysts: Analysts) -> 
         caps += _of_group(group, name, by_name, dict(analysts), trusted=trusted)
     if _has_cap(reader.table("privacy_unit")):
         unit = reader.table("privacy_unit")
+        if unit.values["epsilon"] == SUM:
+            unit = _summed(unit, budgets)
         caps += _cap(unit, "all budgets", budgets, None, trusted=trusted)
     return tuple(cap for cap in caps if cap is not None)
+
+
+def _summed(unit: Reader, budgets: tuple[Budget, ...]) -> Reader:
+    """Return the privacy unit's table with the sum over budgets as its epsilon and delta."""
+    if any(budget.as_cap.renews for budget in budgets):
+        unit.fail("epsilon", "The sum of budgets that renew grows.", "Write epsilon as a number.")
+    epsilon = sum((budget.epsilon for budget in budgets), Decimal(0))
+    delta = sum((budget.delta for budget in budgets), Decimal(0))
+    return replace(unit, values={"delta": delta} | unit.values | {"epsilon": epsilon})
 
 
 def _has_cap(reader: Reader) -> bool:

@@ -11,7 +11,8 @@ from dpsql.model.file_formats import is_text
 from dpsql.model.resources import Database
 from dpsql.model.schema import ForeignKey, Schema, SchemaColumn, SchemaTable
 from dpsql.model.tree import Kind, identifier
-from dpsql.policy.budget_choices import BudgetChoice, budget_lines, plain_number
+from dpsql.policy.budget_choices import BudgetChoice, budget_lines
+from dpsql.policy.caps import SUM
 from dpsql.policy.check_constraints import NUMBERS, Check, checks
 from dpsql.policy.column_words import column_words, identifies, is_amount
 from dpsql.policy.edit import toml_key
@@ -179,9 +180,8 @@ class Drafter:
             named = [_text(f"{table}.{column}") for table, column in unit.columns]
             yield f"columns = [{', '.join(named)}]"
         yield 'neighbours = "add_remove"'
-        if (whole := self.decisions.budget.epsilon) is not None:
-            yield "# The most that all budgets below spend together; a further one needs more."
-            yield f"epsilon = {plain_number(whole)}"
+        yield "# The most that all budgets below spend together. A number limits them further."
+        yield f"epsilon = {_text(SUM)}"
 
     def defaults(self) -> Iterator[str]:
         """Yield the lines of the defaults for tables."""
