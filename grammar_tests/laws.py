@@ -39,7 +39,7 @@ from dpsql.mechanisms import scores
 from dpsql.mechanisms.exponential import Candidates, best
 from dpsql.mechanisms.laws import Law
 from dpsql.mechanisms.scores import Reached, candidates
-from dpsql.model.notices import ByDeclaration
+from dpsql.model.notices import NoRows
 from dpsql.model.public_times import now
 from dpsql.model.tree import DOUBLE, Call, Statement
 from dpsql.model.vocabulary import (
@@ -238,7 +238,9 @@ def noiseless(prepared: Prepared, engine: PlainEngine) -> tuple[Rows, Rows]:
     if prepared.plan is None:
         rows = list(presented(prepared.rewritten, engine.rows(prepared.rewritten.outer_sql)))
         # What is known of no rows is a number of ours, as if it were measured.
-        error = 0.0 if any(isinstance(n, ByDeclaration) for n in prepared.notices) else None
+        error = 0.0 if any(isinstance(n, NoRows) for n in prepared.notices) else None
+        if error is not None:  # groups without rows are none of the plain engine's
+            rows = [row for row in rows if not any(isinstance(value, str) for value in row)]
         return rows, [(error,) * len(row) for row in rows]
     prepared = _known_to_be_exact(prepared)
     assert prepared.plan is not None

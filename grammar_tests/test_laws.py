@@ -21,7 +21,7 @@ from dpsql.compiler.plan.private_plan import BlockPlan
 from dpsql.dialects.duckdb.duckdb_dialect import DUCKDB
 from dpsql.engines.duckdb.declared_schema import tables as declared
 from dpsql.model.errors import Refused
-from dpsql.model.notices import Assumed, ByDeclaration, Clipped, FewValues, Listed, Sampled
+from dpsql.model.notices import Assumed, Clipped, FewValues, Listed, NoRows, Sampled
 from dpsql.model.vocabulary import Noisy, Policy, Sensitivity, Voucher
 from dpsql.preparation.public_data import PublicTables
 from dpsql.release.histogram_choices import separated
@@ -147,7 +147,7 @@ def exceeding() -> PlainEngine:
 
 def silent(prepared: Prepared) -> bool:
     """Whether a plan tells of nothing that it leaves out, groups too small to show aside."""
-    told = (Assumed, ByDeclaration, Clipped, FewValues, Sampled, Listed)
+    told = Assumed | NoRows | Clipped | FewValues | Sampled | Listed
     return not any(isinstance(n, told) for n in prepared.notices)
 
 

@@ -18,7 +18,7 @@ from dpsql.interfaces.receipts import questions_text, spending_text
 from dpsql.interfaces.sentences import sentences
 from dpsql.interfaces.sql_layout import laid_out
 from dpsql.interfaces.tables import grid
-from dpsql.model.notices import ByDeclaration, Modelled, Reported, Synthetic
+from dpsql.model.notices import ByDeclaration, ByFact, Modelled, Reported, Synthetic
 from dpsql.model.tree import PlanForm
 from dpsql.model.vocabulary import Column, Loss, Rest
 from dpsql.preparation.explanation import (
@@ -145,7 +145,8 @@ def _charge(explanation: Explanation) -> Iterator[str]:
     accountant = explanation.accountant
     if not explanation.blocks and explanation.event is None:
         kinds = set(map(type, explanation.notices))
-        read = {Synthetic: "Synthetic tables only:", ByDeclaration: "No private row is read:"}
+        nothing = "No private row is read:"
+        read = {Synthetic: "Synthetic tables only:", ByDeclaration: nothing, ByFact: nothing}
         what = next((read[kind] for kind in read if kind in kinds), "Public tables only:")
         exact = "" if kinds & {Synthetic, Reported, Modelled} else " exact,"
         yield f"{what}{exact} at no cost."

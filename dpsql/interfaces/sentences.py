@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 from statistics import NormalDist
-from typing import assert_never
+from typing import TypeAlias, assert_never
 
 from dpsql.interfaces.amounts import exact_text
 from dpsql.interfaces.doors import Door
@@ -16,6 +16,8 @@ from dpsql.model.notices import (
     Assumed,
     BoundsFound,
     ByDeclaration,
+    ByFact,
+    CertainFact,
     Clipped,
     Contributed,
     CountedKeys,
@@ -27,6 +29,7 @@ from dpsql.model.notices import (
     Listed,
     Modelled,
     NeverShown,
+    NoRows,
     Notice,
     Relayed,
     Reported,
@@ -86,6 +89,8 @@ that leaves out is not in ±
 
 
 def _said(notice: Notice, names: str, door: Door | None) -> str:
+    if isinstance(notice, OfRows):
+        return _of_rows(notice)
     match notice:
         case Clipped():
             return _clipped(notice, names) + _uncovered(notice)
@@ -117,8 +122,6 @@ def _said(notice: Notice, names: str, door: Door | None) -> str:
             return _bounds(notice)
         case RoundedTimes():
             return _rounded(notice)
-        case Withheld() | AnsweredAs() | Synthetic() | Reported() | ByDeclaration() | Modelled():
-            return _of_other_rows(notice)
         case Relayed(text=text):
             return text
         case Unprotected(table=table, column=column):
@@ -127,6 +130,8 @@ def _said(notice: Notice, names: str, door: Door | None) -> str:
             assert_never(notice)
 
 
+OfRows: TypeAlias = Withheld | AnsweredAs | NoRows | Synthetic | Reported | Modelled
+"""Notices on rows that are withheld, certainly absent or of another kind, or on another form."""
 _FORMS = {
     AnswerForm.LIMITED_JOIN: (
         "each joined table keeps at most {most} rows of a privacy unit, chosen by a hash of their"
@@ -145,21 +150,21 @@ _FORMS = {
 }
 
 
-def _of_other_rows(
-    notice: Withheld | AnsweredAs | Synthetic | Reported | ByDeclaration | Modelled,
-) -> str:
-    """Return the sentence on rows that are withheld, synthetic, reported, declared or modelled, or
-    on another form.
+def _of_rows(notice: OfRows) -> str:
+    """Return the sentence on rows that are withheld, certainly absent or of another kind, or on
+    another form.
     """
     match notice:
         case Withheld(units=units):
             return f"rows of {units} are never shown: that there are none here says nothing"
         case AnsweredAs(form=form, most=most):
             return _FORMS[form].format(most=most)
-        case Reported():
-            return _reported(notice)
         case ByDeclaration():
             return _by_declaration(notice)
+        case ByFact():
+            return _by_fact(notice)
+        case Reported():
+            return _reported(notice)
         case Synthetic(tables=tables):
             are = f"{' and '.join(tables)} {'is' if len(tables) == 1 else 'are'}"
             return f"{are} synthetic: how wrong these numbers are is not known"
@@ -192,6 +197,18 @@ def _by_declaration(notice: ByDeclaration) -> str:
         f"no rows, by declaration: the policy lists {listed} for {column}, of which the conditions "
         f"leave none; nothing was measured{meant}"
     )
+
+
+def _by_fact(notice: ByFact) -> str:
+    why = {
+        CertainFact.NEVER_NULL: f"{notice.about} is never NULL",
+        CertainFact.AT_MOST: f"at most {notice.most:,} rows have one {notice.about or 'key'}",
+        CertainFact.LINKED: f"every {notice.about} has its row",
+        CertainFact.FALSE: "the conditions are never true",
+        CertainFact.EQUAL: "both counts are of the same rows",
+    }
+    what = "no difference" if notice.fact is CertainFact.EQUAL else "no rows"
+    return f"{what}: {why[notice.fact]}; this is certain, and was not measured"
 
 
 def _bounds(notice: BoundsFound) -> str:

@@ -284,6 +284,32 @@ class ByDeclaration:
     near: str | None = None
 
 
+class CertainFact(StrEnum):
+    """Reasons why no row fulfils the conditions of a number, or why two counts are equal."""
+
+    NEVER_NULL = "never NULL"
+    AT_MOST = "at most"
+    LINKED = "linked"
+    FALSE = "false"
+    EQUAL = "equal"
+
+
+@dataclass(frozen=True, slots=True)
+class ByFact:
+    """A number follows from a `fact` about a column of a table: no row fulfils its conditions.
+
+    At most `most` rows have one value of that column. Nothing was measured for it, for any data.
+    """
+
+    fact: CertainFact
+    about: str
+    most: int = 1
+
+
+NoRows: TypeAlias = ByDeclaration | ByFact
+"""Reasons why an aggregate has no rows, so that it is answered without a measurement."""
+
+
 @dataclass(frozen=True, slots=True)
 class Synthetic:
     """All numbers are computed from rows of these synthetic tables, which belong to no privacy
@@ -343,7 +369,7 @@ Told: TypeAlias = (
     | RoundedTimes
     | Withheld
     | AnsweredAs
-    | ByDeclaration
+    | NoRows
     | Synthetic
     | Reported
     | Modelled

@@ -1,7 +1,8 @@
-"""Aggregates that have no rows by the policy's lists: they are constants, without measurement.
+"""Aggregates that certainly have no rows: they are constants, without measurement.
 
-A filter, of the rows or of one aggregate, may exclude all values that are listed for a column.
-Stored values are not read. This is the same as for keys, where unlisted values are in no group.
+A filter, of the rows or of one aggregate, may exclude all values that are listed for a column, or
+all rows by a fact. Stored values are not read. This is the same as for keys, where unlisted values
+are in no group. What the query does not read is no measure either.
 
 Proof (PRIVACY.md R38). It depends on the text, the policy and public data alone.
 """
@@ -9,10 +10,12 @@ Proof (PRIVACY.md R38). It depends on the text, the policy and public data alone
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
+from dpsql.compiler.infer.certain_measures import EqualCounts, read_columns
+from dpsql.compiler.infer.certain_rows import CertainRows
 from dpsql.compiler.infer.column_facts import (
     Columns,
     Evaluate,
@@ -24,7 +27,7 @@ from dpsql.compiler.infer.column_facts import (
 from dpsql.compiler.infer.infer import domain_of
 from dpsql.compiler.plan.private_plan import PrivateBlock, Tracked
 from dpsql.model import algebra, tree
-from dpsql.model.notices import ByDeclaration
+from dpsql.model.notices import ByDeclaration, NoRows
 from dpsql.model.table_names import nearest
 from dpsql.model.vocabulary import ColumnPolicy, Policy, TablePolicy
 from dpsql.model.walk import both, map_inputs, refs, relations, walk
@@ -47,17 +50,15 @@ def without_empty_blocks(
     Input of a stage stays, because it is released before its joins are known.
     """
     origin = FactSource(policy, public, evaluate, policy.limits.max_public_groups)
-    staged = {part.block for stage in tracked.stages for part in _released(stage)}
     domain = partial(domain_of, policy=policy, public=public, evaluate=evaluate)
-    rest: dict[int, PrivateBlock | None] = {}
-    reasons: dict[ByDeclaration, None] = {}
-    for number, block in enumerate(tracked.blocks):
-        if number not in staged:
-            rest[number], why = _rest(block, origin, domain)
-            reasons |= dict.fromkeys(why)
-    if not reasons:
+    judge = CertainRows(origin)
+    counts = EqualCounts(tracked.blocks, tracked.outer, judge)
+    outer = counts.folded(tracked.outer)
+    rest, reasons = _measured(replace(tracked, outer=outer), judge, domain)
+    reasons = counts.reasons | reasons
+    if not reasons and all(rest[n] is block for n, block in enumerate(tracked.blocks)):
         return tracked
-    left = [n for n, block in enumerate(tracked.blocks) if rest.get(n, block) is not None]
+    left = [n for n, block in enumerate(tracked.blocks) if rest[n] is not None]
 
     def folded(relation: algebra.Relation) -> algebra.Relation:
         match relation:
@@ -66,14 +67,14 @@ def without_empty_blocks(
                 return _constants(relation, block, domain(block))
             case algebra.Released(block=number):
                 table, block = replace(relation, block=left.index(number)), tracked.blocks[number]
-                return _beside_constants(table, block, rest.get(number) or block)
+                return _beside_constants(table, block, rest[number] or block)
             case _:
                 return map_inputs(relation, folded)
 
-    outer, notices = folded(tracked.outer), (*tracked.notices, *reasons)
+    outer, notices = folded(outer), (*tracked.notices, *reasons)
     if not _released(outer):
         return Tracked(outer, (), notices=notices)
-    blocks = tuple(rest.get(number) or tracked.blocks[number] for number in left)
+    blocks = tuple(rest[number] or tracked.blocks[number] for number in left)
     return Tracked(outer, blocks, tuple(map(folded, tracked.stages)), notices)
 
 
@@ -81,39 +82,74 @@ def _released(relation: algebra.Relation) -> tuple[algebra.Released, ...]:
     return tuple(part for part in relations(relation) if isinstance(part, algebra.Released))
 
 
+def _measured(
+    tracked: Tracked,
+    judge: CertainRows,
+    domain: Callable[[PrivateBlock], tuple[Row, ...] | None],
+) -> tuple[dict[int, PrivateBlock | None], dict[NoRows, None]]:
+    """Return the measured rest of each block, or None, and why other measures have no rows."""
+    staged = {part.block for stage in tracked.stages for part in _released(stage)}
+    unread = _unread(tracked.outer, tracked.blocks)
+    rest, reasons = dict[int, PrivateBlock | None](enumerate(tracked.blocks)), dict[NoRows, None]()
+    for number, block in enumerate(tracked.blocks):
+        if number not in staged:
+            whole = _why_empty(block.rows, judge)
+            constant = dict.fromkeys(unread[number]) | dict(_without_rows(block, whole, judge))
+            rest[number], why = _rest(block, whole, constant, domain)
+            reasons |= dict.fromkeys(why)
+    return rest, reasons
+
+
+def _unread(outer: algebra.Relation, blocks: Sequence[PrivateBlock]) -> list[set[int]]:
+    """Return the places of the measures of each block on which no output depends."""
+    read = read_columns(outer, frozenset(f.id for f in outer.fields))
+    places = [set(range(len(block.measures))) for block in blocks]
+    for released in _released(outer):
+        columns = released.fields[len(blocks[released.block].keys) :]
+        for field, place in zip(columns, released.measures, strict=True):
+            places[released.block] -= {place} if field.id in read else set()
+    return places
+
+
 def _rest(
     block: PrivateBlock,
-    origin: FactSource,
+    whole: NoRows | None,
+    constant: Mapping[int, NoRows | None],
     domain: Callable[[PrivateBlock], tuple[Row, ...] | None],
-) -> tuple[PrivateBlock | None, tuple[ByDeclaration, ...]]:
+) -> tuple[PrivateBlock | None, tuple[NoRows, ...]]:
     """Return the measured rest of a block, or None, and the reasons why other measures have no
     rows.
     """
-    whole = next(_outside(block.rows, origin), None)
-    constant = dict(_without_rows(block, whole, origin))
+    reasons = tuple(each for each in constant.values() if each is not None)
     if len(constant) < len(block.measures):
         measures = tuple(m for place, m in enumerate(block.measures) if place not in constant)
-        rest = replace(block, measures=measures) if constant else block
-        return rest, tuple(constant.values())
+        return (replace(block, measures=measures) if constant else block), reasons
     if whole is not None:
         return None, (whole,)
-    if constant and block.keys and domain(block) is None:  # its groups are still to be found
-        return replace(block, measures=()), tuple(constant.values())
-    return (None if constant else block), tuple(constant.values())
+    if constant and block.keys and not (reasons and domain(block) is not None):
+        return replace(block, measures=()), reasons  # its groups are still to be listed or found
+    return (None if constant else block), reasons
 
 
 def _without_rows(
-    block: PrivateBlock, whole: ByDeclaration | None, origin: FactSource
-) -> Iterator[tuple[int, ByDeclaration]]:
+    block: PrivateBlock, whole: NoRows | None, judge: CertainRows
+) -> Iterator[tuple[int, NoRows]]:
     """Yield the places of measures that have no rows, with the reason: that of the `whole` block,
     if any.
     """
     for place, call in enumerate(measure.call for measure in block.measures):
         reason = whole
         if reason is None and call.filter is not None:
-            reason = next(_outside(algebra.Filter(block.rows, call.filter), origin), None)
+            reason = _why_empty(algebra.Filter(block.rows, call.filter), judge)
+        if reason is None:
+            reason = judge.why_nothing(call, block.rows)
         if reason is not None and call.function in _ZERO | _NULL:
             yield place, reason
+
+
+def _why_empty(rows: algebra.Relation, judge: CertainRows) -> NoRows | None:
+    """Return why there are no rows: by a list of values, or by a fact."""
+    return next(_outside(rows, judge.origin), None) or judge.why_empty(rows)
 
 
 # --- where a filter leaves no listed value ---

@@ -31,7 +31,7 @@ from dpsql.mechanisms.stability import Stability
 from dpsql.model.algebra import Field, Item, Measure, Relation, Released
 from dpsql.model.dataclass import dataclass, field, replace
 from dpsql.model.intervals import Facts, Interval
-from dpsql.model.notices import AnsweredAs, ByDeclaration, Contributed, Withheld
+from dpsql.model.notices import AnsweredAs, Contributed, NoRows, Withheld
 from dpsql.model.origins import DerivedColumns
 from dpsql.model.tree import Expression, Ref, Span, SqlType, Value
 from dpsql.model.vocabulary import Event, Fact, Loss, Noise, Sensitivity
@@ -183,7 +183,7 @@ class Tracked:
     outer: Relation
     blocks: tuple[PrivateBlock, ...]
     stages: tuple[Relation, ...] = ()
-    notices: tuple[Withheld | ByDeclaration | AnsweredAs, ...] = ()
+    notices: tuple[Withheld | NoRows | AnsweredAs, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,8 +63,6 @@ SELECT COUNT(*) AS n FROM customers WHERE country = ANY('{}') OR country <> ALL(
 SELECT COUNT(*) AS n FROM customers WHERE country = ANY(NULL);
 -- dialect: postgres
 -- accept
--- keys: 1 public, l0 proved
--- release: rows l0=1 linf=1
 
 -- case: like any of some patterns
 SELECT COUNT(*) AS n FROM customers WHERE city ILIKE ANY (ARRAY['o%', '%m']) AND city NOT LIKE ALL (ARRAY['%x%', '%y%']);

@@ -121,5 +121,3 @@ SELECT COUNT(*) AS n, COUNT(DISTINCT customer_id) AS people FROM customers FULL 
 -- case: conditions of which no value is left
 SELECT COUNT(t.category) AS n FROM items i JOIN (SELECT product_id, category FROM products WHERE category IS NULL) AS t ON i.product_id = t.product_id JOIN (SELECT product_id FROM products WHERE category = 'book' AND category = 'toy') AS u ON i.product_id = u.product_id;
 -- accept
--- keys: 1 public, l0 proved
--- release: rows l0=1 linf=20

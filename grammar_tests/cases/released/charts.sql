@@ -44,7 +44,6 @@ SELECT COUNT(*) AS rowcount FROM (SELECT status AS status, COUNT(*) AS count FRO
 -- dialect: postgres
 -- accept
 -- keys: 3 public, l0 proved
--- release: rows l0=3 linf=10
 
 -- case: the values of a filter
 SELECT status AS status FROM public.orders GROUP BY status ORDER BY status ASC LIMIT 1000;

@@ -191,7 +191,6 @@ SELECT quantity + 1 AS q, COUNT(*) FROM orders GROUP BY q + 1;
 SELECT * EXCLUDE (n) FROM (SELECT status, COUNT(*) AS n FROM orders GROUP BY status) AS t;
 -- accept
 -- keys: 3 public, l0 proved
--- release: rows l0=3 linf=10
 
 -- case: star without a column, unwrapped
 SELECT t.* EXCLUDE status, 7 AS seven FROM (SELECT status, COUNT(*) AS n FROM orders GROUP BY status) AS t;
@@ -216,7 +215,6 @@ SELECT * EXCLUDE (s) REPLACE (UPPER(status) AS status) RENAME (n AS m) FROM (SEL
 -- accept
 -- keys: 3 public, l0 proved
 -- release: rows l0=3 linf=10
--- release: sum l0=3 linf=5000
 
 -- case: star without what is not there
 SELECT * EXCLUDE (colour) FROM (SELECT status, COUNT(*) AS n FROM orders GROUP BY status) AS t;

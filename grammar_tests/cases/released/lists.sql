@@ -5,13 +5,11 @@
 SELECT STRING_AGG(status, ', ' ORDER BY status) AS all_of_them FROM (SELECT status, COUNT(*) AS n FROM orders GROUP BY status) AS t;
 -- accept
 -- keys: 3 public, l0 proved
--- release: rows l0=3 linf=10
 
 -- case: texts joined under other names
 SELECT LISTAGG(status, '-' ORDER BY status DESC) AS a, GROUP_CONCAT(status ORDER BY status) AS b FROM (SELECT status, COUNT(*) AS n FROM orders GROUP BY status) AS t;
 -- accept
 -- keys: 3 public, l0 proved
--- release: rows l0=3 linf=10
 
 -- case: texts joined by the noise
 SELECT STRING_AGG(status || ': ' || n, '; ' ORDER BY n DESC, status) AS line FROM (SELECT status, CAST(COUNT(*) AS VARCHAR) AS n FROM orders GROUP BY status) AS t;
@@ -40,7 +38,6 @@ SELECT STRING_AGG(status || ': ' || n, '; ' ORDER BY n DESC, status) AS line FRO
 SELECT STRING_AGG(DISTINCT segment, ',' ORDER BY segment) AS s FROM (SELECT segment, vip, COUNT(*) AS n FROM customers GROUP BY segment, vip) AS t;
 -- accept
 -- keys: 4 public, l0 proved
--- release: rows l0=1 linf=1
 
 -- case: texts joined where a condition holds
 SELECT STRING_AGG(status, ',' ORDER BY status) FILTER (WHERE n > 1) AS s FROM (SELECT status, COUNT(*) AS n FROM orders GROUP BY status) AS t;
@@ -86,7 +83,6 @@ SELECT CAST(LIST(DISTINCT n > 3 ORDER BY n > 3) AS VARCHAR) AS sizes FROM (SELEC
 SELECT segment, CAST(LIST(vip ORDER BY vip) AS VARCHAR) AS vips FROM (SELECT segment, vip, COUNT(*) AS n FROM customers GROUP BY segment, vip) AS t GROUP BY segment;
 -- accept
 -- keys: 4 public, l0 proved
--- release: rows l0=1 linf=1
 
 -- case: a private list
 SELECT LIST(age) FROM customers;
@@ -245,7 +241,6 @@ SELECT json_group_array(status ORDER BY status) AS names FROM (SELECT status, CO
 -- dialect: postgres
 -- accept
 -- keys: 3 public, l0 proved
--- release: rows l0=3 linf=10
 
 -- case: an array in json of what is public
 SELECT json_group_array(k) AS numbers, json_group_array(s) AS texts FROM (VALUES (1, 'a"b'), (NULL, 'c')) AS v(k, s);
@@ -307,7 +302,6 @@ SELECT ARRAY_AGG(DISTINCT customer_id) AS s FROM orders;
 SELECT JSON_OBJECT('n', COUNT(*), 'a "b"', MAX(status), 'none', NULL) AS j FROM (SELECT status, COUNT(*) AS n FROM orders GROUP BY status) AS t;
 -- accept
 -- keys: 3 public, l0 proved
--- release: rows l0=3 linf=10
 
 -- case: a key in JSON that rows decide
 SELECT JSON_OBJECT(status, COUNT(*)) AS j FROM orders GROUP BY status;

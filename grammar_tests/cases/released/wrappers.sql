@@ -42,7 +42,6 @@ SELECT AVG(amount) AS mean, COUNT(*) AS n, COUNT(amount) AS m FROM orders;
 SELECT COUNT(*) AS "rowcount" FROM (SELECT status, COUNT(*) AS n FROM orders GROUP BY status LIMIT 1000) AS virtual_table;
 -- accept
 -- keys: 3 public, l0 proved
--- release: rows l0=3 linf=10
 
 -- case: a wrapper that sorts and cuts
 SELECT "Status", "N" FROM (SELECT status AS "Status", COUNT(*) AS "N" FROM orders GROUP BY status) AS "virtual_table" ORDER BY "N" DESC, "Status" ASC LIMIT 2 OFFSET 0;

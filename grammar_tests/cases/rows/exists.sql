@@ -266,8 +266,6 @@ SELECT COUNT(*) AS n FROM customers c WHERE EXISTS (SELECT SUM(o.amount) FROM or
 -- case: an aggregate without groups is never missing
 SELECT COUNT(*) AS n FROM customers c WHERE NOT EXISTS (SELECT DISTINCT COUNT(*) FROM orders o WHERE o.customer_id = c.customer_id ORDER BY 1 LIMIT 1);
 -- accept
--- keys: 1 public, l0 proved
--- release: rows l0=1 linf=1
 
 -- case: HAVING decides whether the aggregate has a row
 SELECT COUNT(*) AS n FROM customers c WHERE EXISTS (SELECT 1 FROM orders o WHERE o.customer_id = c.customer_id HAVING COUNT(*) < 2);

@@ -1,0 +1,106 @@
+"""Measures of blocks that a query need not measure: what it does not read, and equal counts.
+
+A count of a column without NULL is the count of all rows, so their difference is 0. A measure that
+no output, condition or order reads is left out.
+
+Proof (PRIVACY.md R38). It depends on the text, the policy, its facts and public data alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import TypeAlias
+
+from dpsql.compiler.infer.certain_rows import CertainRows
+from dpsql.compiler.plan.private_plan import PrivateBlock
+from dpsql.model import algebra, tree
+from dpsql.model.algebra import Relation
+from dpsql.model.comparisons import TRUE_IF
+from dpsql.model.notices import ByFact, CertainFact, NoRows
+from dpsql.model.tree import AggregateCall, Call, Literal, Ref, Star
+from dpsql.model.walk import (
+    expressions,
+    inputs,
+    map_children,
+    map_expressions,
+    map_inputs,
+    refs,
+    relations,
+)
+
+Columns: TypeAlias = frozenset[int]
+_PLAIN = algebra.Released | algebra.Project | algebra.Filter | algebra.Sort | algebra.Limit
+"""Relations that make no NULL of a released number."""
+
+
+def read_columns(relation: Relation, outputs: Columns) -> Columns:
+    """Return the columns of released tables on which `outputs` of a relation depend, or
+    its rows.
+    """
+    match relation:
+        case algebra.Released():
+            return outputs & {f.id for f in relation.fields}
+        case algebra.Project(items=items):
+            read = _read_by(item.expression for item in items if item.field.id in outputs)
+            return read_columns(relation.input, read)
+        case algebra.Filter() | algebra.Sort() | algebra.Limit():
+            return read_columns(relation.input, outputs | _read_by(expressions(relation)))
+        case algebra.Aggregate(keys=keys, measures=measures):
+            calls = (m.call for m in measures if m.field.id in outputs)
+            read = _read_by((*(key.expression for key in keys), *calls))
+            return read_columns(relation.input, read)
+        case _:
+            every = _read_by(expressions(relation)) | {f.id for f in relation.fields}
+            below = (
+                read_columns(each, every | {f.id for f in each.fields}) for each in inputs(relation)
+            )
+            return frozenset[int]().union(*below)
+
+
+def _read_by(read: Iterable[tree.Expression]) -> Columns:
+    return frozenset[int]().union(*map(refs, read))
+
+
+class EqualCounts:
+    """The counts of blocks that are equal by facts, and what follows for expressions over them."""
+
+    def __init__(self, blocks: Sequence[PrivateBlock], outer: Relation, judge: CertainRows) -> None:
+        self.reasons: dict[NoRows, None] = {}
+        self._judge, self._of = judge, dict[int, tuple[int, AggregateCall]]()
+        if all(isinstance(part, _PLAIN) for part in relations(outer)):
+            for released in relations(outer):
+                if isinstance(released, algebra.Released):
+                    block = blocks[released.block]
+                    calls = [block.measures[n].call for n in released.measures]
+                    fields = released.fields[len(block.keys) :]
+                    for field, call in zip(fields, calls, strict=True):
+                        if call.function == "count":
+                            self._of[field.id] = released.block, _whole(call, block, judge)
+
+    def folded(self, relation: Relation) -> Relation:
+        """Return the relation with constants for what equal counts decide."""
+        if not self._of:
+            return relation
+        return map_expressions(map_inputs(relation, self.folded), self._decided)
+
+    def _decided(self, expression: tree.Expression) -> tree.Expression:
+        match expression:
+            case Call(function=name, args=(Ref(id=a), Ref(id=b))) if (
+                a != b and a in self._of and self._of[a] == self._of.get(b)
+            ):
+                value = 0 if name == "sub" else TRUE_IF[name][1] if name in TRUE_IF else None
+                if value is not None:
+                    self.reasons[ByFact(CertainFact.EQUAL, "")] = None
+                    return Literal(value, expression.type)
+        return map_children(expression, self._decided)
+
+
+def _whole(call: AggregateCall, block: PrivateBlock, judge: CertainRows) -> AggregateCall:
+    """Return a count of a column without NULL as the count of rows."""
+    match call.args:
+        case (Ref(id=column),) if not call.distinct and judge.why_present(block.rows, column):
+            call = replace(call, args=(Star(),))
+        case (Star(),):
+            call = replace(call, args=(Star(),))
+    return replace(call, span=tree.NOWHERE)
