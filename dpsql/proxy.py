@@ -21,6 +21,9 @@ from dpsql.engines.pool import EnginePool
 from dpsql.engines.versions import require_tested
 from dpsql.ledgers import Ledger, altered, removed
 from dpsql.ledgers.open_ledger import open_ledger
+from dpsql.model.dataclass import replace
+from dpsql.model.delegation import Chain
+from dpsql.model.errors import DpsqlError
 from dpsql.model.table_names import unknown_name
 from dpsql.model.tree import Span, SqlType
 from dpsql.model.vocabulary import (
@@ -35,7 +38,7 @@ from dpsql.model.vocabulary import (
 from dpsql.policy.bind import vouched_for
 from dpsql.policy.draft import Draft
 from dpsql.policy.load import load
-from dpsql.policy.restrict import restrict_to
+from dpsql.policy.restrict import restrict_to, rows_granted
 from dpsql.preparation.bound_policy import bound, reached, store_present
 from dpsql.preparation.compilation import Compiler
 from dpsql.preparation.engine_kinds import dialects, opened
@@ -137,6 +140,7 @@ class Proxy:
         stays. Raises `Refused` (nothing ran, nothing was charged), `Failed` (the
         charge stays), `Unreachable` or `LedgerError`.
         """
+        request = self._with_chain(request)
         with self._stops.watched(stop or Stop()) as registered:
             return any_statement.ask_any(self.parts(registered), request)
 
@@ -146,7 +150,7 @@ class Proxy:
 
         Raises `Refused`, or `Failed` if it takes too long or `stop` is requested.
         """
-        return any_statement.explain_any(self.parts(stop or Stop()), request)
+        return any_statement.explain_any(self.parts(stop or Stop()), self._with_chain(request))
 
     def explain_all(
         self, requests: Sequence[Request], epsilon: Decimal | None = None, stop: Stop | None = None
@@ -157,6 +161,7 @@ class Proxy:
         nothing, charges nothing. Refusals of single statements are in the plan. Raises as `explain`
         does.
         """
+        requests = [self._with_chain(request) for request in requests]
         return planned(self.compiler, self.vault, requests, stop or Stop(), epsilon)
 
     def ask_all(
@@ -168,6 +173,7 @@ class Proxy:
         The price is that of `explain_all`. Raises as `ask` does, for the first statement that
         cannot be asked.
         """
+        requests = [self._with_chain(request) for request in requests]
         with self._stops.watched(stop or Stop()) as registered:
             plan = planned(self.compiler, self.vault, requests, registered, epsilon)
             return answered(self.compiler, self.vault, plan)
@@ -183,6 +189,7 @@ class Proxy:
 
         See `dpsql.preparation.signature`. Raises as `explain` does.
         """
+        request = self._with_chain(request)
         return any_statement.describe_any(self.parts(stop or Stop()), request, places, declared)
 
     def run(self, statement: SideStatement[T], stop: Stop | None = None) -> T:
@@ -202,19 +209,45 @@ class Proxy:
         return Parts(self.compiler, self.vault, self.systems, stop)
 
     def analyst(self, name: str | None = None) -> str:
-        """Return the analyst with that name; without a name the only one. Raises `Refused`."""
+        """Return the analyst or agent with that name; without a name the only one.
+
+        Raises `Refused`.
+        """
         analysts = tuple(analyst for analyst, _ in self.policy.analysts)
         if name is None and len(analysts) == 1:
             return analysts[0]
-        if name not in analysts:
+        if name is None or not (name in analysts or self.chain(name)):
             raise unknown_name("analyst", name, analysts)
         return name
+
+    def chain(self, analyst: str) -> Chain:
+        """Return the delegations of an agent as the ledger has them now; () for any other name.
+
+        Raises `Refused` if one of them has ended.
+        """
+        return () if analyst in dict(self.policy.analysts) else self.ledger.chain(analyst)
+
+    def may_ask(self, name: str) -> bool:
+        """Test whether a name is an analyst of the policy, or an agent of one; false in doubt."""
+        try:
+            person = chain[-1].delegator if (chain := self.chain(name)) else name
+        except DpsqlError:
+            return False
+        return self.policy.budget_of(person) is not None
+
+    def rows_granted(self, analyst: str) -> str:
+        """Return which rows an analyst may use now, as one text; see `restrict.rows_granted`."""
+        return rows_granted(self.policy, analyst, self.chain(analyst))
+
+    def _with_chain(self, request: Request) -> Request:
+        """Return a request with the delegations of its analyst as they are now."""
+        return replace(request, chain=self.chain(request.analyst))
 
     def policy_of(self, analyst: str) -> Policy:
         """Return the policy as an analyst's roles show it: other tables and columns do not
         exist.
         """
-        return restrict_to(self.policy, analyst)
+        return restrict_to(self.policy, analyst, self.chain(analyst))
 
     def budgets(self) -> tuple[tuple[Budget, Loss, Loss], ...]:
         """Return each budget with its spending and its limit, in its window if it renews."""
@@ -222,12 +255,13 @@ class Proxy:
 
     def nothing_paid(self, analyst: str) -> Receipt:
         """Return the receipt of an answer without private rows."""
-        payer = account(self.policy, analyst)
+        payer = account(self.policy, analyst, chain=self.chain(analyst))
         return payer.receipt("", Loss(0), self.vault.till.standing(payer))
 
     def standing(self, analyst: str) -> Standing:
         """Return the rest for an analyst: of the budget, or of the cap with the least rest."""
-        return self.vault.till.standing(account(self.policy, analyst))
+        payer = account(self.policy, analyst, chain=self.chain(analyst))
+        return self.vault.till.standing(payer)
 
     def standings(self) -> tuple[Standing, ...]:
         """Return each budget, then each cap, with its spending."""

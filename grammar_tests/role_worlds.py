@@ -83,7 +83,7 @@ def granted(policy: Policy, name: str) -> Policy:
         roles=ROLES[name],
     )  # fmt: skip
     bound = with_roles(policy, draft)
-    return restrict_policy(bound, tuple(role.name for role in ROLES[name]))
+    return restrict_policy(bound, (tuple(role.name for role in ROLES[name]),))
 
 
 def seen(there: PathWorld, name: str) -> PlainEngine:

@@ -289,6 +289,7 @@ def test_every_reason_a_text_can_have_has_a_case() -> None:
         Reason.ANALYST_STOPPED,  # test_pacing
         Reason.STOPPED_BY_OWNER,  # test_caps
         Reason.LIMIT_CHANGED,  # test_caps
+        Reason.DELEGATION_ENDED,  # test_delegation
         Reason.ENGINE_LACKS,  # test_postgres_engine
     }
     seen = {case.verdict.split()[1] for case in ALL if not case.accepted}

@@ -224,7 +224,7 @@ def test_no_place_names_what_is_not_granted(place: Callable[[Proxy], str], proxy
 def test_wrong_twin_a_place_that_forgets_roles_is_found(
     place: Callable[[Proxy], str], proxy: Proxy
 ) -> None:
-    def whole(policy: Policy, _whose: object) -> Policy:
+    def whole(policy: Policy, *_whose: object) -> Policy:
         return policy
 
     with patch(PLACES[place], whole):

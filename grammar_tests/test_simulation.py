@@ -107,7 +107,7 @@ def test_so_it_is_under_all_seeds(*, server: bool) -> None:
 class ReadsBeforeItLocks(StoredLedger):
     def charge(self, charge: Charge, *_more: Charge) -> Spent:
         with self._reading() as book:
-            spent = debits.spent_after(book.state, charge)
+            spent = debits.spent_after(book, charge)
         with self._writing() as book:
             debits.append_charge(book, charge)
         return spent

@@ -7,12 +7,14 @@ which names do not resolve to. It answers others from releases that are paid for
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from dpsql.answering import precision, two_steps
 from dpsql.answering.explain import explained, shown
-from dpsql.answering.side_systems import OtherAnswers, Parts
+from dpsql.answering.side_systems import OpenSystem, OtherAnswers, Parts
+from dpsql.dialects.statements.creations import SystemStatement
 from dpsql.model.dataclass import replace
-from dpsql.model.errors import Refused
+from dpsql.model.errors import Reason, Refused
 from dpsql.model.system_table import PAID_CALLS
 from dpsql.model.tree import Span, SqlType
 from dpsql.model.vocabulary import Answer, Request
@@ -44,7 +46,7 @@ def ask_any(parts: Parts, request: Request) -> Answer:
     except Refused as refused:
         other = _instead(parts, request, refused)
     else:
-        system, statement = parts.systems.of_statement(query)
+        system, statement = _of_system(parts, request, query)
         return system.ask(parts, request, statement)
     return other.answer(parts, request)
 
@@ -61,7 +63,7 @@ def explain_any(parts: Parts, request: Request) -> Explanation:
     except Refused as refused:
         other = _instead(parts, request, refused)
     else:
-        system, statement = parts.systems.of_statement(query)
+        system, statement = _of_system(parts, request, query)
         return system.explain(parts, request, statement)
     return other.explain(parts, request)
 
@@ -77,8 +79,19 @@ def describe_any(
         return other.signature(parts, request, places, declared)
     if isinstance(said, Signature):
         return said
-    system, statement = parts.systems.of_statement(said)
+    system, statement = _of_system(parts, request, said)
     return Signature(system.columns(statement), ())
+
+
+def _of_system(
+    parts: Parts, request: Request, statement: SystemStatement
+) -> tuple[OpenSystem, Any]:
+    """Return the system of a statement. Agents ask SELECTs alone: names that are made are their
+    person's.
+    """
+    if request.chain:
+        raise Refused(Reason.UNSUPPORTED_STATEMENT, construct="such a statement of an agent")
+    return parts.systems.of_statement(statement)
 
 
 def _instead(

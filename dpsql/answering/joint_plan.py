@@ -168,7 +168,7 @@ def planned(
             questions.append(beside(compiler, vault, read(compiler, request, stop)))
         except Refused as error:
             refused[place] = error
-    payer = account(compiler.policy, requests[0].analyst)
+    payer = account(compiler.policy, requests[0].analyst, chain=requests[0].chain)
     plan = of_questions(compiler, vault, payer, questions, epsilon)
     priced = iter(plan.statements)
     every = (
@@ -270,8 +270,8 @@ def _beside_parts(
 
 def _by_itself(compiler: Compiler, each: Beside) -> Question:
     """Return the question as it would be asked alone."""
-    query = each.query
-    own = compiler.policy.budget_of(query.request.analyst)
+    query, policy = each.query, compiler.policy
+    own = next((b for b in policy.budgets if b.name == query.account.budget.name), None)
     return query if own is None else replace(query, account=replace(query.account, budget=own))
 
 

@@ -96,7 +96,7 @@ def write_down(compiler: Compiler, vault: Vault, request: Request) -> str:
 
     Raises `Refused` if the budget takes no more charges.
     """
-    payer = account(compiler.policy, request.analyst, request.epsilon)
+    payer = account(compiler.policy, request.analyst, request.epsilon, chain=request.chain)
     query_id = secrets.token_hex(8)
     inquiry = Inquiry(request.door, request.client, request.sql)
     cost = Cost(sha256(query_id.encode()).hexdigest(), Event(()), Loss(0))

@@ -23,7 +23,7 @@ def told_again(compiler: Compiler, vault: Vault, query: Question) -> Answer | No
     else None.
     """
     remembered = vault.remembered(compiler, query)
-    if remembered is not None or not query.account.budget.share_answers:
+    if remembered is not None or not query.account.is_lent_answers:
         return remembered
     loan = lent(compiler, vault, query)
     if loan is None:
@@ -48,7 +48,7 @@ def lent(compiler: Compiler, vault: Vault, query: Question) -> tuple[PaidAnswer,
     Its price for this analyst is at most that of an answer of their own.
     """
     payer, plan = query.account, compiler.prepared(query).plan
-    if not payer.budget.share_answers or plan is None:
+    if not payer.is_lent_answers or plan is None:
         return None
     for question in compiler.questions(query):
         others = [

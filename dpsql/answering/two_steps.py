@@ -388,7 +388,8 @@ def _search(
     compiler: Compiler, query: Question, bounds: ReleasedBounds, epsilon: Decimal
 ) -> Question:
     policy = restrict_policy(compiler.policy, query.account.roles)
-    request = Request(question(policy, bounds), query.request.analyst)
+    whole = query.request
+    request = Request(question(policy, bounds), whole.analyst, chain=whole.chain)
     account = _first(query, epsilon)
     return replace(compiler.read(request, query.stop), account=account)
 

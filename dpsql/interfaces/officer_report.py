@@ -9,7 +9,7 @@ import json
 import platform
 import sqlite3
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from html import escape
 from importlib.metadata import version
@@ -19,6 +19,7 @@ from dpsql.interfaces.amounts import loss_text, plain, share_text
 from dpsql.interfaces.messages import printable
 from dpsql.ledgers import Entry, OwnerAct
 from dpsql.model.dataclass import dataclass
+from dpsql.model.delegation import Delegation, chain_text
 from dpsql.model.vocabulary import Loss
 from dpsql.owner.query_costs import costs_by_source
 from dpsql.policy.budget_choices import risk
@@ -78,7 +79,8 @@ def report_sections(proxy: Proxy, since: datetime, until: datetime) -> tuple[Rep
     last, digest = proxy.ledger.verify()
     entries = proxy.ledger.history(None, MOST, since=since, until=until)
     acts = tuple(a for a in proxy.ledger.acts(MOST) if since <= a.time < until)
-    promises, queries, changes = _promises(proxy), _list_queries(entries), _changes(proxy, acts)
+    queries = _list_queries(entries, proxy.ledger.delegations())
+    promises, changes = _promises(proxy), _changes(proxy, acts)
     verified = f"the ledger was verified up to entry {last:,}, with the hash {digest}."
     record = ReportSection("record", "Is the record whole?", (f"Yes: {verified}",))
     first = _summary(promises, queries, changes, f"The record is whole: {verified}")
@@ -141,11 +143,11 @@ def _renewal_text(renews: Any) -> str:
     return "never" if renews is None else f"each {renews.renews} ({renews.zone})"
 
 
-def _list_queries(entries: Sequence[Entry]) -> ReportSection:
+def _list_queries(entries: Sequence[Entry], agents: Mapping[str, Delegation]) -> ReportSection:
     """Return queries by analyst and interface, the largest loss of each accountant first."""
     counts, losses = defaultdict[Any, int](int), defaultdict[Any, Loss](lambda: Loss(0))
     for entry in entries:
-        key = entry.analyst, entry.inquiry.door or "unknown", entry.accountant
+        key = chain_text(agents, entry.analyst), entry.inquiry.door or "unknown", entry.accountant
         counts[key] += 1
         losses[key] += entry.loss
     order = sorted(losses, key=lambda key: (key[2], -losses[key].amount, key))

@@ -413,4 +413,11 @@ WORDINGS: dict[Reason, Wording] = {
         ("Nothing is charged until the owner confirms the new limit or restores the old one.",),
         ("Ask the owner: dpsql budget confirm. Earlier questions stay free.",),
     ),
+    Reason.DELEGATION_ENDED: Wording(
+        ExitCode.BUDGET,
+        "42501",
+        ("{analyst} may ask nothing any more.", "This agent may ask nothing any more."),
+        ("The delegation to {agent} has ended.", "Its delegation has ended."),
+        ("Ask the owner: dpsql user delegate.",),
+    ),
 }

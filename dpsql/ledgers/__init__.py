@@ -16,6 +16,7 @@ from typing import Protocol
 
 from dpsql.model.calendars import Calendar
 from dpsql.model.dataclass import dataclass
+from dpsql.model.delegation import Chain, Delegation
 from dpsql.model.vocabulary import Event, Fact, Loss, Noisy
 
 
@@ -72,12 +73,16 @@ def removed(confirmed: Mapping[str, Ceiling], ceilings: Sequence[Ceiling]) -> li
 
 
 def unconfirmed(
-    confirmed: Mapping[str, Ceiling], ceilings: Sequence[Ceiling], budget: str, analyst: str
+    confirmed: Mapping[str, Ceiling], ceilings: Sequence[Ceiling], budget: str, *analysts: str
 ) -> list[str]:
-    """Return titles of limits that cover this analyst and differ from the confirmed ones, or are
-    gone.
+    """Return titles of limits that cover one of these analysts and differ from the confirmed ones,
+    or are gone.
     """
-    covering = {title: c for title, c in confirmed.items() if c.covers(budget, analyst)}
+    covering = {
+        title: c
+        for title, c in confirmed.items()
+        if any(c.covers(budget, analyst) for analyst in analysts)
+    }
     return [*altered(confirmed, ceilings), *removed(covering, ceilings)]
 
 
@@ -390,13 +395,35 @@ class Ledger(Protocol):
         """Return all charged budgets, by name."""
 
     def confirmed(self) -> dict[str, Ceiling]:
-        """Return the confirmed limits, by title."""
+        """Return the confirmed limits of policies, by title: not those of delegations."""
 
     def confirm(self, ceiling: Ceiling, reason: str) -> None:
         """Record the owner's confirmation of a limit."""
 
     def lift(self, title: str, reason: str) -> None:
         """Record that the owner lifts the limit with this title."""
+
+    def delegate(self, new: Delegation, most: Loss, reason: str) -> None:
+        """Record a delegation, or its new terms, with the most that its agent may spend.
+
+        Raises `LedgerError` for a chain that would be too long or a cycle, for a second delegator,
+        and for an agent that was charged before. Raises `Refused` as `chain` does.
+        """
+
+    def revoke(self, agent: str, reason: str) -> None:
+        """Record that a delegation ends now, and so do those of the agent's own agents."""
+
+    def chain(self, analyst: str) -> Chain:
+        """Return the delegations of an agent, its own first; () for a person.
+
+        Raises `Refused` (DELEGATION_ENDED) if one of them was revoked, or ended by ledger time.
+        """
+
+    def person_of(self, analyst: str) -> str:
+        """Return the person for whom an agent asks, whose late answers count; else the analyst."""
+
+    def delegations(self) -> Mapping[str, Delegation]:
+        """Return all delegations by agent, also ended ones."""
 
     def stop(self, whom: Stopped, reason: str) -> None:
         """Record a stop: nothing more is charged to this budget, or for this analyst."""

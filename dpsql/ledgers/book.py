@@ -82,6 +82,12 @@ class Book:
         """Return the present moment."""
         return self._clock()
 
+    def ledger_time(self) -> int:
+        """Return the present moment in microseconds since 1970; with delegations never an earlier
+        one than that of an entry.
+        """
+        return max(self.state.time, (self._clock() - EPOCH) // timedelta(microseconds=1))
+
     def current_window(self, calendar: Calendar) -> OpenWindow:
         """Return the window to which a charge at this moment counts."""
         state = self.state

@@ -24,6 +24,14 @@ from dpsql.ledgers.codec import (
     encode_facts,
     scope,
 )
+from dpsql.ledgers.delegates import (
+    Delegations,
+    delegation_lists,
+    names_below,
+    read_delegation,
+    read_delegations,
+    require_chain,
+)
 from dpsql.ledgers.windows import LossSums, OpenWindow, Share, read_window
 from dpsql.model.calendars import Calendar, read_calendar
 from dpsql.model.dataclass import dataclass, field, replace
@@ -42,7 +50,7 @@ class EntryKind(StrEnum):
     LATE = "late"  # of an analyst; detail: the query id
     STOPPED = "stopped"  # a budget or an analyst; detail: the owner's reason
     RESUMED = "resumed"  # as above; clears an analyst's late answers
-    LIMIT = "limit"  # budget: a title; event: its scope; detail: the reason
+    LIMIT = "limit"  # budget: a title; event: its scope; detail: the reason; analyst: an agent
     SHARED = "shared"  # with an analyst; detail: the query id; event: earlier holders
     WINDOW = "window"  # budget: a calendar; question: a name; event: a `Turn`; detail: the reason
     CHECKPOINT = "checkpoint"  # detail: the state after the entries before it
@@ -87,6 +95,7 @@ class State:
     `accountants` are by budget, `losses` by budget and analyst, `limits` by title. `shared` is the
     price of shared answers, by budget, analyst, and earlier holders. `checkpoint` is the last entry
     that states all of this. `windows` are the open ones, by the text of their calendar.
+    `delegations` are by agent, also ended ones. `time` is the latest since the first of them.
     """
 
     sequence: int = -1
@@ -104,6 +113,12 @@ class State:
     limits: dict[str, Ceiling] = field(default_factory=dict)
     stopped: frozenset[Stopped] = frozenset()
     windows: dict[str, OpenWindow] = field(default_factory=dict)
+    delegations: Delegations = field(default_factory=dict)
+    time: int = 0
+
+    def charged(self) -> set[str]:
+        """Return all analysts with losses, and all who received answers."""
+        return {by for _, by in self.losses} | {by for _, by, _ in self.shared}
 
     @property
     def sums(self) -> LossSums:
@@ -118,9 +133,10 @@ class State:
     ) -> Loss:
         """Return the spending of a budget (None: of all), by these analysts (None: by all).
 
-        With a calendar, only that in its open window. A shared answer counts once for the analysts,
-        with the first of them who had it.
+        With a calendar, only that in its open window. Agents spend for their delegators. A shared
+        answer counts once for the analysts, with the first of them who had it.
         """
+        analysts = None if analysts is None else names_below(self.delegations, analysts)
         window = None if calendar is None else self.windows.get(calendar.text)
         whole = self.sums.spent(budget, analysts)
         if window is None:
@@ -136,10 +152,12 @@ class State:
         }
         stopped = sorted([s.budget or "", s.analyst or ""] for s in self.stopped)
         windows = {text: window.lists() for text, window in self.windows.items()}
+        agents = delegation_lists(self.delegations)
         return canonical(
             {
                 **({"shared": shared} if shared else {}),
                 **({"windows": windows} if windows else {}),
+                **({"delegations": agents, "time": self.time} if agents else {}),
                 "ledger": self.ledger,
                 "data_version": self.data_version,
                 "facts": encode_facts(self.facts, self.files),
@@ -180,6 +198,8 @@ def checkpointed(row: EntryRow, recorded: bytes) -> State:
             limits={title: ceiling_of(title, *parts) for title, parts in read["limits"].items()},
             stopped=frozenset(Stopped(of or None, by or None) for of, by in read["stopped"]),
             windows={text: read_window(of) for text, of in read.get("windows", {}).items()},
+            delegations=read_delegations(read.get("delegations", ())),
+            time=max(row.time, read["time"]) if "time" in read else 0,
         )
     except (TypeError, ValueError, KeyError):
         raise BrokenChain(row.sequence) from None
@@ -235,6 +255,7 @@ class _Fold:
         self._shared = dict(state.shared)
         self._late, self._limits = dict(state.late), dict(state.limits)
         self._stopped, self._windows = set(state.stopped), dict(state.windows)
+        self._delegations, self._time = dict(state.delegations), state.time
 
     def add(self, row: EntryRow) -> None:
         """Add one checked row; raises ValueError, TypeError or KeyError if it is invalid."""
@@ -271,6 +292,8 @@ class _Fold:
                 raise ValueError("an entry of no known kind")
         if row.data_version != self._version:
             raise ValueError("data versions follow one another")
+        if self._delegations:
+            self._time = max(self._time, row.time)
 
     def _debit(self, row: EntryRow) -> None:
         budget, analyst, accountant = row.budget, row.analyst, row.accountant
@@ -324,10 +347,26 @@ class _Fold:
     def _limit(self, row: EntryRow) -> None:
         """Set a limit from this row on; remove it if the row has no amount."""
         title = str(row.budget)
+        if row.analyst is not None:
+            self._delegate(row, row.analyst)
         if row.amount is None:
             self._limits.pop(title, None)
             return
         self._limits[title] = ceiling_of(title, *_amounts(row), *json.loads(row.event or "[]"))
+
+    def _delegate(self, row: EntryRow, agent: str) -> None:
+        """Begin, change or revoke a delegation."""
+        if row.amount is None:
+            self._delegations[agent] = replace(self._delegations[agent], revoked=True)
+            return
+        scope_of = json.loads(str(row.event))
+        terms = str(row.question), str(scope_of[0]), str(row.epsilon), str(row.policy_version)
+        new = read_delegation(agent, *terms)
+        if row.budget != new.title or scope_of[1:] != [[agent]]:
+            raise ValueError("the limit of a delegation covers its agent")
+        charged = {by for _, by in self._losses} | {by for _, by, _ in self._shared}
+        require_chain(self._delegations, new, charged)
+        self._delegations[agent] = new
 
     def state(self, sequence: int, last: bytes) -> State:
         """Return the state so far."""
@@ -347,6 +386,8 @@ class _Fold:
             limits=self._limits,
             stopped=frozenset(self._stopped),
             windows=dict(self._windows),
+            delegations=dict(self._delegations),
+            time=self._time,
         )
 
 

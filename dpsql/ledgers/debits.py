@@ -2,7 +2,7 @@
 
 A sum is compared and charged in one transaction: PRIVACY.md R56. Receiving an answer debits the
 limits that cover none of its holders: PRIVACY.md R85. A cube is received as a whole: PRIVACY.md
-R83.
+R83. An agent's charge counts for all above it: PRIVACY.md R112.
 """
 
 from __future__ import annotations
@@ -32,17 +32,25 @@ from dpsql.ledgers.codec import (
     encode_inquiry,
     scope,
 )
+from dpsql.ledgers.delegates import (
+    live_chain,
+    names_above,
+    names_below,
+    require_chain,
+    terms_text,
+)
 from dpsql.model.calendars import Calendar, read_calendar
+from dpsql.model.delegation import Delegation
 from dpsql.model.errors import LedgerError, Reason, Refused
 from dpsql.model.vocabulary import Loss
 
 
-def spent_after(state: State, charge: Charge) -> Spent:
+def spent_after(book: Book, charge: Charge) -> Spent:
     """Return the budget's spending before and after; raises Refused or LedgerError if not
     allowed.
     """
-    _require_allowed(state, charge, charge.ceilings)
-    before = state.spent(charge.budget)
+    _require_allowed(book, charge, charge.ceilings)
+    before = book.state.spent(charge.budget)
     after = before + charge.loss
     if max(after.amount, after.delta) > LARGEST:
         raise LedgerError(f"Budget {charge.budget} is larger than the ledger can count.")
@@ -136,7 +144,7 @@ def append_shares(book: Book, queries: Sequence[str], charge: Charge) -> Loss:
 def _append_share(book: Book, charge: Charge, shared: PaidAnswer) -> Loss:
     uncharged = [c for c in charge.ceilings if not c.counts(shared.holders)]
     try:
-        _require_allowed(book.state, charge, uncharged)
+        _require_allowed(book, charge, uncharged)
     except Refused as refused:
         cube = {"cube": shared.cube} if shared.cube else {}
         raise Refused(refused.reason, refused.span, **refused.facts, **cube) from None
@@ -164,21 +172,27 @@ def _append_unseen(book: Book, charge: Charge) -> None:
             append_limit(book, ceiling, "")
 
 
-def _require_allowed(state: State, charge: Charge, ceilings: Sequence[Ceiling]) -> None:
+def _require_allowed(book: Book, charge: Charge, ceilings: Sequence[Ceiling]) -> None:
     """Raise Refused or LedgerError if a charge is not allowed or does not fit below these
     limits.
     """
+    state = book.state
     accountant = state.accountants.get(charge.budget, charge.accountant)
     if accountant != charge.accountant:
         raise LedgerError(
             f"Budget {charge.budget} was charged under {accountant} before; accountants are "
             f"never mixed. Name a new budget, or go back to {accountant}."
         )
-    if Stopped(None, charge.analyst) in state.stopped:
-        raise Refused(Reason.STOPPED_BY_OWNER, analyst=charge.analyst)
+    chain = live_chain(state.delegations, charge.analyst, book.ledger_time())
+    for name in names_above(state.delegations, charge.analyst):
+        if Stopped(None, name) in state.stopped:
+            raise Refused(Reason.STOPPED_BY_OWNER, analyst=name)
+    if any(each.budget != charge.budget for each in chain):
+        raise Refused(Reason.DELEGATION_ENDED, analyst=charge.analyst, agent=chain[0].agent)
     if Stopped(charge.budget, None) in state.stopped:
         raise Refused(Reason.STOPPED_BY_OWNER, budget=charge.budget)
-    for title in unconfirmed(state.limits, charge.ceilings, charge.budget, charge.analyst):
+    payers = names_above(state.delegations, charge.analyst)
+    for title in unconfirmed(state.limits, charge.ceilings, charge.budget, *payers):
         raise Refused(Reason.LIMIT_CHANGED, title=title)
     for ceiling in ceilings:
         _require_fits(state, charge, ceiling)
@@ -229,11 +243,39 @@ def append_limit(book: Book, ceiling: Ceiling, reason: str) -> None:
     )
 
 
+def append_delegation(book: Book, new: Delegation, most: Loss, reason: str) -> None:
+    """Append a delegation, whose limit holds from now on. Raises LedgerError for a bad chain."""
+    state = book.state
+    try:
+        require_chain(state.delegations, new, state.charged())
+    except ValueError as error:
+        raise LedgerError(str(error)) from None
+    live_chain(state.delegations, new.delegator, book.ledger_time())
+    book.append(
+        EntryKind.LIMIT,
+        analyst=new.agent,
+        budget=new.title,
+        epsilon=str(new.epsilon),
+        amount=most.amount,
+        delta=most.delta,
+        event=canonical([new.budget, [new.agent]]),
+        question=new.delegator,
+        policy_version=terms_text(new),
+        detail=reason,
+    )
+
+
 def charges(book: Book, question: str, policy_version: str, analyst: str) -> list[EntryRow]:
-    """Return this analyst's charges and shares for a question, of each kind the newest first."""
-    by = "analyst = ?", analyst
-    kinds = EntryKind.CHARGE, EntryKind.SHARED
-    return [row for kind in kinds for row in _about(book, kind, question, policy_version, *by)]
+    """Return this analyst's charges and shares for a question, of each kind and name the newest
+    first. What an agent received is received.
+    """
+    names, of = names_below(book.state.delegations, (analyst,)), (question, policy_version)
+    return [
+        row
+        for kind in (EntryKind.CHARGE, EntryKind.SHARED)
+        for name in sorted(names)
+        for row in _about(book, kind, *of, "analyst = ?", name)
+    ]
 
 
 def _about(
@@ -264,11 +306,12 @@ def released(
     cubes = (row for row in paid if str(row.analyst).startswith(CUBES))
     since = {str(row.analyst): row.sequence for row in cubes}  # its first: the newest come first
     shares += [row for cube in since for row in _about(book, EntryKind.SHARED, cube, *of)]
-    holders = defaultdict[str, dict[str, int]](dict)
+    holders = defaultdict[str, dict[str, float]](dict)
     for row in (*shares, *paid):
         book.confirm(row)
+        names = names_above(book.state.delegations, str(row.analyst))
         for query in query_of(row).split():
-            holders[query][str(row.analyst)] = row.sequence
+            holders[query] |= {n: min(row.sequence, holders[query].get(n, inf)) for n in names}
     new = {str(row.analyst) for row in paid if analyst not in holders[query_of(row)]}
     by = book, analyst, budget, policy_version
     wholes = {cube: _whole(cube, *by, holders=holders) for cube in since if cube in new}
@@ -296,7 +339,7 @@ def _whole(
     budget: str,
     policy_version: str,
     *,
-    holders: Mapping[str, Mapping[str, int]],
+    holders: Mapping[str, Mapping[str, float]],
 ) -> PaidAnswer:
     """Return all tables of a cube that an analyst lacks, as one answer; its holders have them
     all.

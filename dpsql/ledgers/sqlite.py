@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -21,7 +21,6 @@ from operator import itemgetter
 from typing import Self
 
 from dpsql.ledgers import (
-    CUBES,
     Ceiling,
     Charge,
     Charged,
@@ -38,14 +37,12 @@ from dpsql.ledgers.book import EPOCH, LARGEST, Book
 from dpsql.ledgers.chain import START, EntryKind, EntryRow, State
 from dpsql.ledgers.codec import (
     decode_answer,
-    decode_event,
-    decode_holders,
-    decode_inquiry,
     encode_answer,
     encode_facts,
 )
 from dpsql.ledgers.debits import (
     append_charge,
+    append_delegation,
     append_limit,
     append_shares,
     charges,
@@ -55,10 +52,13 @@ from dpsql.ledgers.debits import (
     released,
     spent_after,
 )
+from dpsql.ledgers.delegates import live_chain, names_above, names_below
+from dpsql.ledgers.entry_values import OWNER_ACTS, read_act, read_charge, read_share
 from dpsql.ledgers.ledger_store import LedgerSession, Store, UnknownCommit
 from dpsql.ledgers.mark import mark_of
 from dpsql.ledgers.store import Patience, SqliteStore
 from dpsql.model.calendars import Calendar
+from dpsql.model.delegation import Chain, Delegation, is_delegation
 from dpsql.model.errors import LedgerError
 from dpsql.model.vocabulary import Fact, Loss, Noisy
 
@@ -115,7 +115,7 @@ class StoredLedger:
             for each in (charge, *more):
                 if each.calendars:
                     open_windows(book, each)
-                spent = spent_after(book.state, each)
+                spent = spent_after(book, each)
                 append_charge(book, each)
         return replace(spent, before=before)
 
@@ -136,10 +136,11 @@ class StoredLedger:
     def running(self, analyst: str, most: int) -> Iterator[bool]:
         """Count a running query on all servers; see `Ledger.running`."""
         with ExitStack() as stack:
+            person = self.person_of(analyst)
             with self._store.failing_closed():
-                number = stack.enter_context(self._store.running(analyst))
+                number = stack.enter_context(self._store.running(person))
             # Late answers are recorded before their query ends: read now, none is left out.
-            yield self.late(analyst) + number <= most
+            yield self.late(person) + number <= most
 
     def remember(self, query_id: str, answer: tuple[Noisy, ...]) -> None:
         """Record the answer of a charged query; see `Ledger.remember`."""
@@ -165,7 +166,7 @@ class StoredLedger:
     def record_late(self, analyst: str, query_id: str) -> None:
         """Record a late answer; see `Ledger.record_late`."""
         with self._writing() as book:
-            book.append(EntryKind.LATE, analyst=analyst, detail=query_id)
+            book.append(EntryKind.LATE, analyst=self.person_of(analyst), detail=query_id)
 
     def confirm(self, ceiling: Ceiling, reason: str) -> None:
         """Confirm a limit; see `Ledger.confirm`."""
@@ -176,6 +177,34 @@ class StoredLedger:
         """Lift a limit; see `Ledger.lift`."""
         with self._writing() as book:
             book.append(EntryKind.LIMIT, budget=title, detail=reason)
+
+    def delegate(self, new: Delegation, most: Loss, reason: str) -> None:
+        """Record a delegation; see `Ledger.delegate`."""
+        with self._writing() as book:
+            append_delegation(book, new, most, reason)
+
+    def revoke(self, agent: str, reason: str) -> None:
+        """End a delegation; see `Ledger.revoke`."""
+        with self._writing() as book:
+            own = book.state.delegations[agent]
+            book.append(EntryKind.LIMIT, analyst=agent, budget=own.title, detail=reason)
+
+    def chain(self, analyst: str) -> Chain:
+        """Return the delegations of an agent; see `Ledger.chain`."""
+        with self._reading() as book:
+            return live_chain(book.state.delegations, analyst, book.ledger_time())
+
+    def person_of(self, analyst: str) -> str:
+        """Return the person for whom an agent asks; see `Ledger.person_of`.
+
+        A delegation is read before its agent asks anything, and no name changes its person.
+        """
+        return names_above(self._state.delegations, analyst)[-1]
+
+    def delegations(self) -> Mapping[str, Delegation]:
+        """Return all delegations; see `Ledger.delegations`."""
+        with self._reading() as book:
+            return book.state.delegations
 
     def confirm_clock(self, reason: str) -> tuple[CurrentWindow, ...]:
         """Confirm the clock; see `Ledger.confirm_clock`."""
@@ -197,7 +226,7 @@ class StoredLedger:
     def late(self, analyst: str) -> int:
         """Return the number of late answers; see `Ledger.late`."""
         with self._reading() as book:
-            return book.state.late.get(analyst, 0)
+            return book.state.late.get(self.person_of(analyst), 0)
 
     def recall(
         self, analyst: str, question: str, policy_version: str, epsilon: Decimal
@@ -252,6 +281,8 @@ class StoredLedger:
             whole = book.state.spent(budget, analysts)
             if renews is None:
                 return whole
+            if analysts is not None:
+                analysts = names_below(book.state.delegations, analysts)
             before = book.current_window(renews).before.spent(budget, analysts)
         return Loss(whole.amount - before.amount, whole.delta - before.delta)
 
@@ -263,7 +294,8 @@ class StoredLedger:
     def confirmed(self) -> dict[str, Ceiling]:
         """Return the confirmed limits; see `Ledger.confirmed`."""
         with self._reading() as book:
-            return dict(book.state.limits)
+            limits = book.state.limits.items()
+            return {title: c for title, c in limits if not is_delegation(title)}
 
     def stopped(self) -> frozenset[Stopped]:
         """Return the owner's stops; see `Ledger.stopped`."""
@@ -287,10 +319,12 @@ class StoredLedger:
         until: datetime | None = None,
     ) -> tuple[Entry, ...]:
         """Return the latest charges, newest first; see `Ledger.history`."""
-        of = analyst, budget, _moment(since, 0), _moment(until, LARGEST)
+        of = budget, _moment(since, 0), _moment(until, LARGEST)
         with self._reading() as book:
-            charges = _latest(book, EntryKind.CHARGE, limit, of)
-            return tuple(_entry(row, remembered=book.answered(row.query_id)) for row in charges)
+            charges = _latest(book, EntryKind.CHARGE, limit, analyst, of)
+            return tuple(
+                read_charge(row, remembered=book.answered(row.query_id)) for row in charges
+            )
 
     def shares(
         self,
@@ -302,9 +336,9 @@ class StoredLedger:
         until: datetime | None = None,
     ) -> tuple[SharedAnswer, ...]:
         """Return received answers of others, newest first; see `Ledger.shares`."""
-        of = analyst, budget, _moment(since, 0), _moment(until, LARGEST)
+        of = budget, _moment(since, 0), _moment(until, LARGEST)
         with self._reading() as book:
-            return tuple(map(_share, _latest(book, EntryKind.SHARED, limit, of)))
+            return tuple(map(read_share, _latest(book, EntryKind.SHARED, limit, analyst, of)))
 
     def acts(self, limit: int = 20) -> tuple[OwnerAct, ...]:
         """Return the owner's last acts; see `Ledger.acts`."""
@@ -314,7 +348,7 @@ class StoredLedger:
             rows = self._store.rows_where(book.opened, by_owner, (), limit)
             for row in rows:
                 book.confirm(row)
-        return tuple(_act(row) for row in rows)
+        return tuple(read_act(row) for row in rows)
 
     def data_version(self) -> int:
         """Return the present data version."""
@@ -506,12 +540,16 @@ def _current(book: Book, renews: Calendar) -> CurrentWindow:
     return CurrentWindow(renews, name, waits=name != renews.window_at(book.moment()))
 
 
-def _latest(book: Book, kind: EntryKind, limit: int, of: tuple[object, ...]) -> list[EntryRow]:
-    """Return the newest entries of a kind, of an analyst and a budget, if any, in a period."""
-    condition = (
-        "analyst = coalesce(?, analyst) AND budget = coalesce(?, budget) AND time >= ? AND time < ?"
-    )
-    rows = book.find(kind, condition, *of, limit=limit)
+def _latest(
+    book: Book, kind: EntryKind, limit: int, analyst: str | None, of: tuple[object, ...]
+) -> list[EntryRow]:
+    """Return the newest entries of a kind, of an analyst with all agents and of a budget, if any,
+    in a period.
+    """
+    names = [] if analyst is None else sorted(names_below(book.state.delegations, (analyst,)))
+    whom = f"analyst IN ({', '.join('?' * len(names))}) AND " if names else ""
+    condition = f"{whom}budget = coalesce(?, budget) AND time >= ? AND time < ?"
+    rows = book.find(kind, condition, *names, *of, limit=limit)
     for row in rows:
         book.confirm(row)
     return rows
@@ -519,65 +557,3 @@ def _latest(book: Book, kind: EntryKind, limit: int, of: tuple[object, ...]) -> 
 
 def _moment(at: datetime | None, otherwise: int) -> int:
     return otherwise if at is None else (at - EPOCH) // timedelta(microseconds=1)
-
-
-OWNER_ACTS = {
-    EntryKind.LIMIT: "limit",
-    EntryKind.STOPPED: "stop",
-    EntryKind.RESUMED: "resume",
-    EntryKind.REFRESH: "refresh",
-    EntryKind.FACTS: "facts",
-    EntryKind.ACCEPTED: "accept",
-    EntryKind.WINDOW: "clock",
-}
-
-
-def _act(row: EntryRow) -> OwnerAct:
-    kind = EntryKind(row.kind)
-    about = row.analyst or row.budget or ""
-    if kind is EntryKind.WINDOW:
-        about = f"{row.budget}: {row.question}"
-    reasoned = kind in {
-        EntryKind.LIMIT,
-        EntryKind.STOPPED,
-        EntryKind.RESUMED,
-        EntryKind.WINDOW,
-    }
-    reason = str(row.detail or "") if reasoned else ""
-    most = None if row.amount is None else Loss(row.amount, row.delta or 0)
-    what = "lift" if kind is EntryKind.LIMIT and most is None else OWNER_ACTS[kind]
-    return OwnerAct(EPOCH + timedelta(microseconds=row.time), what, about, reason, most)
-
-
-def _entry(row: EntryRow, *, remembered: bool) -> Entry:
-    assert row.amount is not None
-    assert row.delta is not None
-    return Entry(
-        query_id=str(row.query_id),
-        time=EPOCH + timedelta(microseconds=row.time),
-        analyst=str(row.analyst),
-        budget=str(row.budget),
-        accountant=str(row.accountant),
-        epsilon=Decimal(str(row.epsilon)),
-        loss=Loss(row.amount, row.delta),
-        event=decode_event(str(row.event)),
-        question=str(row.question),
-        remembered=remembered,
-        policy_version=str(row.policy_version),
-        data_version=row.data_version,
-        inquiry=decode_inquiry(row.detail),
-    )
-
-
-def _share(row: EntryRow) -> SharedAnswer:
-    return SharedAnswer(
-        query_id=query_of(row),
-        time=EPOCH + timedelta(microseconds=row.time),
-        analyst=str(row.analyst),
-        budget=str(row.budget),
-        accountant=str(row.accountant),
-        epsilon=Decimal(str(row.epsilon)),
-        loss=Loss(row.amount or 0, row.delta or 0),
-        before=tuple(sorted(decode_holders(str(row.event))[0])),
-        cube=str(row.question).removeprefix(CUBES) if str(row.question).startswith(CUBES) else "",
-    )

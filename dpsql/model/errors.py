@@ -56,6 +56,7 @@ class Reason(StrEnum):
     ANALYST_STOPPED = "analyst-stopped"
     STOPPED_BY_OWNER = "stopped-by-owner"
     LIMIT_CHANGED = "limit-changed"
+    DELEGATION_ENDED = "delegation-ended"
 
 
 class DpsqlError(Exception):

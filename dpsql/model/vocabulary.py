@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from dpsql.model.calendars import Calendar
 from dpsql.model.dataclass import dataclass, field, replace
+from dpsql.model.delegation import Chain
 from dpsql.model.interval_ends import Halves, Intervals, intervals
 from dpsql.model.local_reports import LocalColumn
 from dpsql.model.notices import Notice
@@ -545,7 +546,7 @@ class Request:
     It is `confirmed` if even a useless answer is wanted. With `flowing`, many rows of public data
     may come as a flow. Tables without a schema are searched along `search_path`. The owner's log
     has `door` (the interface), `client`, and `text` if that is not `sql`. `narrow` columns are 64
-    bits.
+    bits. The proxy fills in the `chain` of an agent.
     """
 
     sql: str
@@ -563,6 +564,7 @@ class Request:
     client: str = ""
     narrow: frozenset[int] = frozenset()
     text: str = ""
+    chain: Chain = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,34 +5,45 @@ Proof (PRIVACY.md R105). Proofs read the whole tables `beneath`; names are resol
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 from dpsql.model.dataclass import replace
-from dpsql.model.rights import Grant
+from dpsql.model.delegation import Chain
+from dpsql.model.rights import Grant, RowCondition
+from dpsql.model.tree import Call
 from dpsql.model.vocabulary import GroupingLimit, Link, Policy, TablePolicy
 
+Roles: TypeAlias = tuple[tuple[str, ...], ...]
+"""Names of roles: of a person, then of each delegation. What counts is granted by all of these."""
 
-def roles_of(policy: Policy, analyst: str) -> tuple[str, ...] | None:
-    """Return the names of an analyst's roles; None where the policy has no roles."""
-    if not policy.roles:
+
+def roles_of(policy: Policy, analyst: str, chain: Chain = ()) -> Roles | None:
+    """Return the names of an analyst's roles; None where the policy has no roles.
+
+    An agent has those of its person, and no more than those of each delegation (PRIVACY.md R112).
+    """
+    if not policy.roles and not any(each.roles for each in chain):
         return None
-    return tuple(role.name for role in policy.roles if analyst in role.analysts)
+    person = chain[-1].delegator if chain else analyst
+    own = tuple(role.name for role in policy.roles if person in role.analysts)
+    return (own, *(each.roles for each in reversed(chain) if each.roles))
 
 
-def rows_granted(policy: Policy, analyst: str) -> str:
+def rows_granted(policy: Policy, analyst: str, chain: Chain = ()) -> str:
     """Return which rows an analyst's roles grant, as one text; empty if they are all rows."""
-    grants = [g for role in policy.roles if analyst in role.analysts for g in role.grants]
+    grants = _grants(policy, roles_of(policy, analyst, chain) or ())
     limited = {grant.table for grant in grants if grant.rows is not None}
     texts = [(g.table, sorted(g.columns), g.rows.text if g.rows else "") for g in grants]
     return repr(sorted(text for text in texts if text[0] in limited)) if limited else ""
 
 
-def restrict_policy(policy: Policy, names: tuple[str, ...] | None) -> Policy:
+def restrict_policy(policy: Policy, names: Roles | None) -> Policy:
     """Return the policy as analysts with these roles see it; None means that all is granted."""
     if names is None:
         return policy
-    roles = [role for role in policy.roles if role.name in names]
-    shown = list[TablePolicy]()
+    granted, shown = _grants(policy, names), list[TablePolicy]()
     for table in policy.tables:
-        grants = tuple(g for role in roles for g in role.grants if g.table == table.name)
+        grants = tuple(g for g in granted if g.table == table.name)
         if grants:
             shown.append(_granted(table, grants))
     tables = {table.name: table for table in shown}
@@ -41,9 +52,29 @@ def restrict_policy(policy: Policy, names: tuple[str, ...] | None) -> Policy:
     return replace(policy, tables=listed, beneath=whole, roles=())
 
 
-def restrict_to(policy: Policy, analyst: str) -> Policy:
+def restrict_to(policy: Policy, analyst: str, chain: Chain = ()) -> Policy:
     """Return the policy as one analyst sees it."""
-    return restrict_policy(policy, roles_of(policy, analyst))
+    return restrict_policy(policy, roles_of(policy, analyst, chain))
+
+
+def _grants(policy: Policy, names: Roles) -> list[Grant]:
+    """Return the grants that some role of each level has in common."""
+    levels = [[g for r in policy.roles if r.name in of for g in r.grants] for of in names]
+    common = levels[0] if levels else []
+    for level in levels[1:]:
+        pairs = ((a, b) for a in common for b in level if a.table == b.table)
+        common = list(dict.fromkeys(_in_both(a, b) for a, b in pairs if a.columns & b.columns))
+    return common
+
+
+def _in_both(a: Grant, b: Grant) -> Grant:
+    """Return the columns and the rows that two grants of one table have in common."""
+    rows = a.rows or b.rows
+    if a.rows is not None and b.rows is not None and a.rows != b.rows:
+        text = f"({a.rows.text}) AND ({b.rows.text})"
+        both = Call("and", (a.rows.expression, b.rows.expression))
+        rows = RowCondition(text, both, max(a.rows.links, b.rows.links))
+    return Grant(a.table, a.columns & b.columns, rows)
 
 
 def _granted(table: TablePolicy, grants: tuple[Grant, ...]) -> TablePolicy:

@@ -51,7 +51,7 @@ def _role(reader: Reader, name: str, whole: Reader, analysts: Sequence[str]) -> 
     groups = whole.table("groups")
     for group in _names(reader, "groups", tuple(groups.values), "group"):
         members |= {*map(str, groups.table(group).values.get("analysts", ()))}
-    if not members:
+    if not members and reader.values.get("analysts") != []:  # a role of agents alone
         reader.fail(None, f"The role {name} has no analyst.", 'Write analysts = ["…"].')
     return DraftRole(name, frozenset(members), _grants(reader, name))
 

@@ -47,7 +47,7 @@ def check_roles(policy: Policy, draft: Draft, public: PublicTables) -> None:
             if grant.rows is None or _counted(policy, grant.table, public) is None:
                 continue
             alone = replace(role, grants=(grant,))
-            seen = restrict_policy(replace(policy, roles=(alone,)), (role.name,))
+            seen = restrict_policy(replace(policy, roles=(alone,)), ((role.name,),))
             try:
                 counted = _counted(seen, grant.table, public)
             except Refused as refused:

@@ -84,7 +84,8 @@ class Compiler:
         statement = self._parsed(request)
         if not isinstance(statement, Statement):
             return statement
-        payer = account(self.policy, request.analyst, request.epsilon, statement.epsilon)
+        epsilons = request.epsilon, statement.epsilon
+        payer = account(self.policy, request.analyst, *epsilons, chain=request.chain)
         optioned = statement.epsilon is not None or statement.mechanism is not None
         memory = memory_of(statement, payer.budget)
         query = Question(
@@ -196,7 +197,7 @@ class Compiler:
 
         Returns a statement of a side system itself.
         """
-        policy = restrict_to(self.policy, request.analyst)
+        policy = restrict_to(self.policy, request.analyst, request.chain)
 
         def read() -> Signature | SystemStatement:
             with withheld_names(policy, request.sql):
@@ -214,7 +215,7 @@ class Compiler:
 
         def find() -> Offer | None:
             with limited(stop, offers.SECONDS, offers.work_clock()):
-                policy = restrict_to(self.policy, request.analyst)
+                policy = restrict_to(self.policy, request.analyst, request.chain)
                 return offers.find_offer(request, refused, policy, require)
 
         try:

@@ -259,7 +259,8 @@ class CompilerPool(Compiler):
     ) -> Signature | SystemStatement:
         """Return the types of results and parameters; see `Compiler.describe`."""
         of, request = (tuple(places), tuple(declared)), self.on_grid(request)
-        key = "describe", text_key(request), roles_of(self.policy, request.analyst), of
+        roles = roles_of(self.policy, request.analyst, request.chain)
+        key = "describe", text_key(request), roles, of
         signature: Signature | SystemStatement = self._once(key, stop, ("describe", request, *of))
         return signature
 

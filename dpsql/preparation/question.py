@@ -5,7 +5,7 @@ The price of a cube for an analyst's limits: PRIVACY.md R83.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import fields, replace
 from decimal import Decimal
 from fractions import Fraction
@@ -19,6 +19,7 @@ from dpsql.engines import Stop
 from dpsql.ledgers import Ceiling, Charge, Inquiry, Ledger, PaidAnswer, renewal_facts
 from dpsql.model.bound_parameters import types_of
 from dpsql.model.dataclass import dataclass
+from dpsql.model.delegation import Chain, Delegation, chain_text
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.notices import Notice, useless
 from dpsql.model.origins import DerivedColumns
@@ -37,7 +38,7 @@ from dpsql.model.vocabulary import (
     Request,
     Spending,
 )
-from dpsql.policy.restrict import roles_of
+from dpsql.policy.restrict import Roles, roles_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +93,7 @@ class Account:
     """The payer of a question: an analyst, a budget, and an epsilon.
 
     `empty_rows` is the setting for their statements. `roles` name what is granted (None: all).
+    An agent asks for its `delegators`.
     """
 
     analyst: str
@@ -99,7 +101,8 @@ class Account:
     epsilon: Decimal
     empty_rows: bool = False
     caps: tuple[Cap, ...] = ()
-    roles: tuple[str, ...] | None = None
+    roles: Roles | None = None
+    delegators: frozenset[str] = frozenset()
 
     @property
     def ceilings(self) -> tuple[Ceiling, ...]:
@@ -110,6 +113,15 @@ class Account:
     def has(self, paid: PaidAnswer) -> bool:
         """Test whether this analyst has the answer: was charged for it, or received it."""
         return self.analyst in paid.holders
+
+    @property
+    def is_lent_answers(self) -> bool:
+        """True if answers of others may be lent: by analysts who share, or to an agent."""
+        return self.budget.share_answers or bool(self.delegators)
+
+    def may_take(self, paid: PaidAnswer) -> bool:
+        """Test whether an answer of others may be lent, at its price."""
+        return self.budget.share_answers or not self.delegators.isdisjoint(paid.holders)
 
     def price_of(self, released: PaidAnswer) -> Loss:
         """Return the price of an answer for limits that none of its holders paid; a cube's as a
@@ -176,15 +188,19 @@ class Account:
         return in_epsilon(refused, standing.budget, self.epsilon, standing.spent)
 
 
-def account(policy: Policy, analyst: str, *requested: Decimal | None) -> Account:
+def account(policy: Policy, analyst: str, *requested: Decimal | None, chain: Chain = ()) -> Account:
     """Return the account of an analyst, up to the smallest requested epsilon.
 
-    Without a request it is the policy's. Raises `Refused` for an unknown analyst, and for an
-    epsilon that is not positive or exceeds the limit of one question.
+    Without a request it is the policy's. An agent pays below every cap of its chain (PRIVACY.md
+    R112). Raises `Refused` for an unknown analyst, and for an epsilon that is not positive or
+    exceeds the limit of one question.
     """
-    budget = policy.budget_of(analyst)
-    if budget is None:
+    person = chain[-1].delegator if chain else analyst
+    budget = policy.budget_of(person)
+    if budget is None or (chain and policy.budget_of(analyst) is not None):
         raise unknown_name("analyst", analyst, ())
+    if any(each.budget != budget.name for each in chain):
+        raise Refused(Reason.DELEGATION_ENDED, analyst=analyst, agent=analyst)
     epsilons = [epsilon for epsilon in requested if epsilon is not None]
     for wish in epsilons:
         if not sensible(wish):
@@ -192,22 +208,41 @@ def account(policy: Policy, analyst: str, *requested: Decimal | None) -> Account
     epsilon = min(epsilons, default=budget.query_epsilon)
     if epsilon > budget.max_query_epsilon:
         raise Refused(Reason.EPSILON_TOO_LARGE, epsilon=epsilon, limit=budget.max_query_epsilon)
-    caps = tuple(cap for cap in policy.caps if cap.covers(budget.name, analyst))
+    caps = tuple(cap for cap in policy.caps if cap.covers(budget.name, person))
     return Account(
         analyst=analyst,
         budget=budget,
         epsilon=epsilon,
-        empty_rows=analyst in policy.empty_rows,
-        caps=caps,
-        roles=roles_of(policy, analyst) if policy.roles else None,
+        empty_rows=person in policy.empty_rows,
+        caps=(*caps, *map(delegated_cap, chain)),
+        roles=roles_of(policy, analyst, chain),
+        delegators=frozenset(each.delegator for each in chain),
     )
 
 
+def delegated_cap(delegation: Delegation) -> Cap:
+    """Return the cap of an agent, which counts the agent's own agents too."""
+    title, amounts = delegation.title, (delegation.epsilon, delegation.delta)
+    return Cap(title, *amounts, budget=delegation.budget, analysts=frozenset({delegation.agent}))
+
+
 def standings(policy: Policy, ledger: Ledger) -> tuple[Standing, ...]:
-    """Return each budget of a policy, then each cap, with its spending."""
+    """Return each budget of a policy, then each cap, with its spending; then each delegation."""
     pots = (budget_standing(budget, ledger) for budget in policy.budgets)
     caps = (cap_standing(cap, _covered(policy, cap), ledger) for cap in policy.caps)
-    return (*pots, *caps)
+    return (*pots, *caps, *_delegated(policy, ledger))
+
+
+def _delegated(policy: Policy, ledger: Ledger) -> Iterator[Standing]:
+    """Yield the spending under each delegation that was not revoked, with the names of its
+    chain.
+    """
+    budgets, delegations = {b.name: b for b in policy.budgets}, ledger.delegations()
+    for agent, each in sorted(delegations.items()):
+        if each.budget in budgets and not each.revoked:
+            title = f"delegation {chain_text(delegations, agent)} until {each.until:%Y-%m-%d}"
+            cap = replace(delegated_cap(each), title=title)
+            yield cap_standing(cap, budgets[each.budget], ledger)
 
 
 def budget_standing(budget: Budget, ledger: Ledger) -> Standing:

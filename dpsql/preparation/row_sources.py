@@ -53,7 +53,8 @@ def rows_of(policy: Policy, request: Request) -> str:
     """Return the requested SELECT, or one of all columns of a table that the analyst may use, and
     that are neither keys nor links.
     """
-    policy, text = restrict_to(policy, request.analyst), request.sql.strip().rstrip(";").rstrip()
+    policy = restrict_to(policy, request.analyst, request.chain)
+    text = request.sql.strip().rstrip(";").rstrip()
     table = policy.granted(text)
     if table is None:
         return text

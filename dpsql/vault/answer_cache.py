@@ -165,13 +165,12 @@ class AnswerCache:
         return entry.tables
 
     def paid_for(self, query: Question, question: str, version: str) -> list[PaidAnswer]:
-        """Return the budget's paid answers for this analyst, for cubes, and for analysts who
-        share.
+        """Return the budget's paid answers for this analyst, for cubes, for those for whom an agent
+        asks, and for analysts who share.
         """
         payer = query.account
         paid = self._ledger.released(payer.analyst, payer.budget.name, question, version)
-        shares = payer.budget.share_answers
-        return [each for each in paid if shares or each.cube or payer.has(each)]
+        return [each for each in paid if each.cube or payer.has(each) or payer.may_take(each)]
 
     def _paid_earlier(
         self, compiler: Compiler, query: Question, population: str

@@ -37,13 +37,15 @@ from dpsql.ledgers import (
     altered,
     removed,
 )
+from dpsql.model.delegation import chain_text
 from dpsql.model.table_names import unknown_name
 from dpsql.model.tree import TIMESTAMPTZ, VARCHAR, decimal
 from dpsql.model.vocabulary import Answer, Column, NoiseEvent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from dpsql.model.delegation import Delegation
     from dpsql.proxy import Proxy
 
 REASON = click.option("--reason", required=True, metavar="WHY", help="Why: it stays in the ledger.")
@@ -309,10 +311,10 @@ def history(
         charges = proxy.ledger.history(settings.analyst, limit, budget=of, since=first, until=end)
         shares = proxy.ledger.shares(settings.analyst, limit, budget=of, since=first, until=end)
         only_charges = settings.analyst is not None or of is not None
-        acts = () if only_charges else proxy.ledger.acts(limit)
+        acts, agents = () if only_charges else proxy.ledger.acts(limit), proxy.ledger.delegations()
         warn_of_lapsed_facts(proxy)
-    rows = [_charge_row(entry) for entry in charges]
-    rows += map(_share_row, shares)
+    rows = [_charge_row(entry, agents) for entry in charges]
+    rows += [_share_row(share, agents) for share in shares]
     rows += [
         _act_row(act)
         for act in acts
@@ -325,7 +327,8 @@ def history(
 
 def charges_text(proxy: Proxy, analyst: str, limit: int = 20) -> str:
     """Return the charged queries of an analyst, newest first, in lines as wide as the terminal."""
-    rows = [_charge_row(entry) for entry in proxy.ledger.history(analyst, limit)]
+    agents = proxy.ledger.delegations()
+    rows = [_charge_row(entry, agents) for entry in proxy.ledger.history(analyst, limit)]
     return _shown(_latest(rows, limit))
 
 
@@ -369,7 +372,7 @@ def _cell(value: Any) -> str:
     return "" if value is None else " ".join(str(value).split())
 
 
-def _charge_row(entry: Entry) -> tuple[Any, ...]:
+def _charge_row(entry: Entry, agents: Mapping[str, Delegation]) -> tuple[Any, ...]:
     inquiry, loss = entry.inquiry, entry.loss
     # Dropping a name is recorded, but nothing is measured for it.
     epsilon = entry.epsilon if entry.event.parts or loss.amount else None
@@ -380,7 +383,7 @@ def _charge_row(entry: Entry) -> tuple[Any, ...]:
     return (
         entry.time,
         "charge",
-        entry.analyst,
+        chain_text(agents, entry.analyst),
         inquiry.door or None,
         inquiry.client or None,
         entry.budget,
@@ -396,13 +399,13 @@ def _charge_row(entry: Entry) -> tuple[Any, ...]:
     )
 
 
-def _share_row(share: SharedAnswer) -> tuple[Any, ...]:
+def _share_row(share: SharedAnswer, agents: Mapping[str, Delegation]) -> tuple[Any, ...]:
     """Return the row of a shared answer. It has no charge, since the budget pays only once."""
     had = f"shared by {', '.join(share.before)}"
     query: str | None = share.query_id
     if share.cube:  # `dpsql cube show` lists its tables
         had, query = f"received cube {share.cube} ({loss_text(share.loss, share.accountant)})", None
-    where = share.time, "share", share.analyst, None, None, share.budget
+    where = share.time, "share", chain_text(agents, share.analyst), None, None, share.budget
     return (
         *where,
         share.epsilon,

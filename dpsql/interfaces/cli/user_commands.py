@@ -5,12 +5,13 @@ from __future__ import annotations
 import sys
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import click
 
 from dpsql.interfaces.cli.budget_commands import REASON
-from dpsql.interfaces.cli.options import CommandSettings, Group, with_policy
+from dpsql.interfaces.cli.options import CommandSettings, Group, exact_epsilon, with_policy
 from dpsql.interfaces.cli.terminal import note
 from dpsql.interfaces.messages import printable
 from dpsql.interfaces.tables import grid
@@ -18,11 +19,14 @@ from dpsql.ledgers import Ledger, Stopped
 from dpsql.model.table_names import unknown_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
+    from decimal import Decimal
 
     from dpsql.interfaces.pgwire.login_file import User
+    from dpsql.model.delegation import Delegation
     from dpsql.policy.draft import Draft
 
+_WHEN = click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S"])
 _HEADERS = ("user", "logs in by", "state")
 
 
@@ -48,9 +52,7 @@ def add(
     from dpsql.interfaces.pgwire.login_file import ByCertificate, User, verifier_of  # noqa: PLC0415
 
     draft = _draft(settings)
-    analysts = tuple(who for who, _ in draft.analysts)
-    if name not in analysts:
-        raise unknown_name("analyst", name, analysts)
+    _require_analyst(draft, name)
     if certificate and draft.server.client_ca is None:
         raise click.UsageError("No client certificate is believed: [server] client_ca is missing.")
     try:
@@ -67,11 +69,13 @@ def add(
 def listed(settings: CommandSettings) -> None:
     """List the users who may log in, their method, and disabled users."""
     draft = _draft(settings)
-    analysts = {who for who, _ in draft.analysts}
+    analysts, agents = {who for who, _ in draft.analysts}, _delegations(draft)
     rows = []
     for name, entry in sorted(_users(draft).items()):
         state = "disabled" if entry.disabled else "may log in"
-        if name not in analysts:
+        if name in agents:
+            state = f"agent of {printable(agents[name].delegator)}; see dpsql budget"
+        elif name not in analysts:
             state = "no analyst of the policy"
         rows.append((printable(name), _way(entry), state))
     if not rows:
@@ -133,17 +137,90 @@ def resume(settings: CommandSettings, name: str, *, reason: str) -> None:
     note(f"{printable(name)} may ask again; {late} late answers no longer count.")
 
 
+@user.command()
+@with_policy
+@click.argument("name")
+@click.option("--to", "agent", required=True, metavar="AGENT", help="Name of the agent.")
+@click.option(
+    "--epsilon",
+    callback=exact_epsilon,
+    required=True,
+    metavar="E",
+    help="The most that it may spend.",
+)
+@click.option("--until", type=_WHEN, required=True, metavar="TIME", help="Its end, in UTC.")
+@click.option("--role", "roles", multiple=True, metavar="ROLE", help="No more than it grants.")
+@click.option("--reason", default="", metavar="WHY", help="Why: it stays in the ledger.")
+def delegate(
+    settings: CommandSettings,
+    name: str,
+    *,
+    agent: str,
+    epsilon: Decimal,
+    until: datetime,
+    roles: tuple[str, ...],
+    reason: str,
+) -> None:
+    """Let AGENT ask for analyst NAME: below a cap, with at most the rights of NAME.
+
+    Each of its charges also counts for NAME. An agent may have agents of its own; these have none.
+    """
+    from dpsql.owner.delegate_rights import delegate_rights  # noqa: PLC0415
+
+    draft, moment = _draft(settings), until.replace(tzinfo=UTC)
+    if moment <= datetime.now(UTC):
+        raise click.UsageError("--until must be later than now.")
+    with closing(_open_ledger(draft)) as ledger:
+        try:
+            delegate_rights(draft, ledger, name, agent, epsilon, moment, roles, reason)
+        except ValueError as error:
+            raise click.UsageError(f"{error}.") from None
+    note(f"{printable(agent)} may ask for {printable(name)} until {moment:%Y-%m-%d %H:%M} UTC.")
+
+
+@user.command()
+@with_policy
+@click.argument("agent")
+@click.option("--reason", default="", metavar="WHY", help="Why: it stays in the ledger.")
+def revoke(settings: CommandSettings, agent: str, *, reason: str) -> None:
+    """End the delegation to AGENT at once, also in a running server; no charge is undone."""
+    draft = _draft(settings)
+    agents = _delegations(draft)
+    if agent not in agents:
+        raise unknown_name("agent", agent, sorted(agents))
+    with closing(_open_ledger(draft)) as ledger:
+        ledger.revoke(agent, reason)
+    note(f"{printable(agent)} may ask nothing any more.")
+
+
 @contextmanager
 def _ledger_of(settings: CommandSettings, name: str) -> Iterator[Ledger]:
-    """Open the ledger for an analyst of the policy."""
+    """Open the ledger for an analyst of the policy, or an agent of one."""
+    draft = _draft(settings)
+    _require_analyst(draft, name)
+    with closing(_open_ledger(draft)) as ledger:
+        yield ledger
+
+
+def _open_ledger(draft: Draft) -> Ledger:
     from dpsql.ledgers.open_ledger import open_ledger  # noqa: PLC0415
 
-    draft = _draft(settings)
+    return open_ledger(draft.ledger)
+
+
+def _delegations(draft: Draft) -> Mapping[str, Delegation]:
+    """Return the delegations in the ledger; none before it has begun."""
+    if not draft.ledger.is_begun:
+        return {}
+    with closing(_open_ledger(draft)) as ledger:
+        return ledger.delegations()
+
+
+def _require_analyst(draft: Draft, name: str) -> None:
+    """Raise `Refused` for a name that is neither an analyst nor an agent."""
     analysts = tuple(who for who, _ in draft.analysts)
-    if name not in analysts:
-        raise unknown_name("analyst", name, analysts)
-    with closing(open_ledger(draft.ledger)) as ledger:
-        yield ledger
+    if name not in analysts and name not in (agents := _delegations(draft)):
+        raise unknown_name("analyst", name, (*analysts, *agents))
 
 
 def _draft(settings: CommandSettings) -> Draft:

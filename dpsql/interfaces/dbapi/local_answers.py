@@ -50,7 +50,8 @@ def free_answer(proxy: Proxy, request: Request, stop: Stop | None = None) -> Ans
         return None
     from dpsql.interfaces.pgwire.catalogue import Catalogue  # noqa: PLC0415
 
-    catalogue, text = Catalogue(proxy.policy, request.analyst, {}), _numbered(request.sql)
+    chain, text = proxy.chain(request.analyst), _numbered(request.sql)
+    catalogue = Catalogue(proxy.policy, request.analyst, {}, chain)
     if not catalogue.claims(text, stop):
         return None
     from dpsql.interfaces.pgwire.catalogue.spending import report  # noqa: PLC0415

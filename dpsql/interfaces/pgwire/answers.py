@@ -32,6 +32,7 @@ from dpsql.interfaces.tables import text_numbers, with_text_numbers
 from dpsql.model.bound_parameters import frozen
 from dpsql.model.bounded_cache import BoundedCache
 from dpsql.model.dataclass import dataclass, replace
+from dpsql.model.delegation import Chain
 from dpsql.model.errors import DpsqlError
 from dpsql.model.query_options import requested_precision
 from dpsql.model.tree import SqlType
@@ -88,32 +89,50 @@ class Answers:
     def __init__(
         self,
         proxy: Proxy,
-        catalogue: Callable[[], CatalogueAnswers],
+        catalogue: Callable[..., CatalogueAnswers],
         analyst: str,
     ) -> None:
         self.analyst = analyst
         self.take_up(proxy, catalogue)
 
-    def take_up(self, proxy: Proxy, catalogue: Callable[[], CatalogueAnswers]) -> None:
-        """Use another proxy and catalogue from now on."""
+    def take_up(self, proxy: Proxy, catalogue: Callable[..., CatalogueAnswers]) -> None:
+        """Use another proxy and catalogue from now on. An agent's `catalogue` is made of its
+        chain.
+        """
         self.proxy, self._make_catalogue = proxy, catalogue
         self._catalogue: CatalogueAnswers | None = None
+        self._chain: Chain = ()
         self._claimed: BoundedCache[tuple[bool, int]] = BoundedCache(
             REMEMBERED_CHARACTERS, lambda entry: entry[1]
         )
 
     @property
     def catalogue(self) -> CatalogueAnswers:
-        """The catalogue, made on first use.
+        """The catalogue, made on first use, and when the chain of an agent is another.
 
-        Raises `Fault` if the reloaded policy no longer has the analyst. The server then ends the
-        connection.
+        Raises `Fault` if the analyst may not ask any more. The server then ends the connection.
         """
-        if self._catalogue is None:
-            if self.analyst not in dict(self.proxy.policy.analysts):
-                raise Fault("57P01", "the user may no longer log in")
-            self._catalogue = self._make_catalogue()
+        if self.is_of_policy:
+            self._catalogue = self._catalogue or self._make_catalogue()
+            return self._catalogue
+        if not self.proxy.may_ask(self.analyst):
+            raise Fault("57P01", "the user may no longer log in")
+        chain = self.proxy.chain(self.analyst)
+        if self._catalogue is None or chain != self._chain:
+            self._catalogue, self._chain = self._make_catalogue(chain), chain
         return self._catalogue
+
+    @property
+    def is_of_policy(self) -> bool:
+        """True for an analyst of the policy, false for an agent of one."""
+        return self.analyst in dict(self.proxy.policy.analysts)
+
+    def stamp(self, seconds: float) -> object:
+        """Return the stamp of cached answers; see `Proxy.stamp`.
+
+        None for an agent, which has no such answers: its delegation may end at any moment.
+        """
+        return self.proxy.stamp(seconds) if self.is_of_policy else None
 
     def read(self, reader: Callable[[Piece], T], piece: Piece, stop: Stop) -> T:
         """Return the result of a reader of statements. Raises as `long_texts.read` does."""

@@ -81,6 +81,8 @@ class LateAnswers(Protocol):
 
     def late(self, analyst: str) -> int: ...
 
+    def person_of(self, analyst: str) -> str: ...
+
     def running(self, analyst: str, most: int) -> AbstractContextManager[bool]: ...
 
 
@@ -150,8 +152,9 @@ class AnalystPace:
 
     @contextmanager
     def admitted(self, stop: Stop) -> Iterator[None]:
-        """Admit only as many queries at once, on all servers, as may still be late. Raises
-        `Refused`.
+        """Admit only as many queries at once, on all servers, as may still be late.
+
+        Those of agents are their person's (PRIVACY.md R112). Raises `Refused`.
         """
         with ExitStack() as counted, self._admitted(stop, counted):
             yield
@@ -167,13 +170,13 @@ class AnalystPace:
 
     @contextmanager
     def _admitted(self, stop: Stop, counted: ExitStack) -> Iterator[None]:
-        pacer = self.pacer
-        line, parking = pacer.lines[self.analyst], stop.may_park
+        pacer, person = self.pacer, self.pacer.book.person_of(self.analyst)
+        line, parking = pacer.lines[person], stop.may_park
         with pacer.changed:
-            while (late := pacer.book.late(self.analyst)) < pacer.max_late:
+            while (late := pacer.book.late(person)) < pacer.max_late:
                 if stop.requested:
                     break
-                may_run = late + pacer.asking[self.analyst] < pacer.max_late
+                may_run = late + pacer.asking[person] < pacer.max_late
                 if may_run and self._is_counted(counted):
                     break
                 if parking is not None:
@@ -182,14 +185,14 @@ class AnalystPace:
                 pacer.changed.wait(SLICE_SECONDS)
             else:
                 raise Refused(Reason.ANALYST_STOPPED, analyst=self.analyst, late=late)
-            pacer.asking[self.analyst] += 1
+            pacer.asking[person] += 1
         if parking is not None:
             line.enter(parking)
         try:
             yield
         finally:
             with pacer.changed:
-                pacer.asking[self.analyst] -= 1
+                pacer.asking[person] -= 1
                 pacer.changed.notify_all()
             line.call_next()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, TypeAlias
 
 from dpsql.interfaces.amounts import loss_text
@@ -18,8 +18,8 @@ from dpsql.preparation.bound_policy import facts_lapsed, store_unused
 if TYPE_CHECKING:
     from dpsql.proxy import Proxy
 
-MakeCatalogue: TypeAlias = Callable[[str, Mapping[str, str]], CatalogueAnswers]
-"""Function that makes the catalogue of an analyst with these settings."""
+MakeCatalogue: TypeAlias = Callable[..., CatalogueAnswers]
+"""Function that makes the catalogue of an analyst with these settings, and of an agent's chain."""
 
 
 @dataclass(slots=True, eq=False)
@@ -89,8 +89,9 @@ class Present:
     def credential(self, users: Users, name: str) -> Verifier | ByCertificate | None:
         """Return the login method of a user, or None if it may not log in."""
         user = users.get(name)
-        allowed = self.proxy.policy.budget_of(name) is not None
-        return user.credential if user is not None and allowed and not user.disabled else None
+        if user is None or user.disabled or not self.proxy.may_ask(name):
+            return None
+        return user.credential
 
     @property
     def over(self) -> bool:

@@ -330,7 +330,7 @@ class Server:
 
     async def _logged_in(self, stream: MessageStream, visitor: Guest) -> None:
         users = await asyncio.to_thread(self.present.users)
-        credential = self.present.credential(users, visitor.user)
+        credential = await asyncio.to_thread(self.present.credential, users, visitor.user)
         if isinstance(credential, ByCertificate):
             if stream.common_name == visitor.user:
                 await stream.send(backend.authentication(0))
@@ -377,8 +377,9 @@ class Server:
             except DpsqlError as error:
                 self._telemetry.event("ledger_unusable", why=str(error))
                 continue
-            for visit in self._visits.values():
-                if self.present.credential(users, visit.analyst) is None:
+            for visit in tuple(self._visits.values()):
+                credential = self.present.credential
+                if await asyncio.to_thread(credential, users, visit.analyst) is None:
                     visit.task.cancel("the user may no longer log in")
 
     async def _welcomed(

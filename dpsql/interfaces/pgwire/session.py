@@ -93,7 +93,7 @@ class Session:
         """Time limit of a statement in seconds; 0 stands for none."""
         return milliseconds(self._transaction.settings["statement_timeout"]) / 1000
 
-    def take_up(self, proxy: Proxy, catalogue: Callable[[], CatalogueAnswers]) -> None:
+    def take_up(self, proxy: Proxy, catalogue: Callable[..., CatalogueAnswers]) -> None:
         """Use another proxy and catalogue from the next message on. Statements and portals stay."""
         self._runner.answers.take_up(proxy, catalogue)
 
@@ -128,7 +128,7 @@ class Session:
 
     def _stamp(self, seconds: float) -> object:
         try:
-            return self._runner.answers.proxy.stamp(seconds)
+            return self._runner.answers.stamp(seconds)
         except DpsqlError:
             return None
 

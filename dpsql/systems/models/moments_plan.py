@@ -114,7 +114,7 @@ def learned_rows(compiler: Compiler, wish: MomentsWish, use: RowUse, stop: Stop)
         why = "models are of a text without parameters"
         raise Refused(Reason.BAD_PARAMETER, why=why, fix="Write their values into the text.")
     request = compiler.on_grid(wish.request)
-    payer = account(compiler.policy, request.analyst, request.epsilon)
+    payer = account(compiler.policy, request.analyst, request.epsilon, chain=request.chain)
     rows = rows_of(compiler.policy, request)
 
     def inputs(rows: str) -> tuple[Input, ...]:

@@ -223,7 +223,7 @@ def planned(compiler: Compiler, wish: SynthesisWish, stop: Stop) -> SynthesisPla
 
 def _planned(compiler: Compiler, wish: SynthesisWish, stop: Stop) -> SynthesisPlan:
     request = compiler.on_grid(wish.request)
-    payer = account(compiler.policy, request.analyst, request.epsilon)
+    payer = account(compiler.policy, request.analyst, request.epsilon, chain=request.chain)
     rows = rows_of(compiler.policy, request)
     most = isqrt(compiler.policy.limits.max_public_groups)
     facts = column_facts(compiler, replace(request, sql=rows), payer, _USE, stop)

@@ -207,7 +207,7 @@ class SyntheticTables(OpenSystem):
         """Create a table. It is charged unless it is remembered. Raises as `Proxy.ask` does."""
         named = _named(request, statement)
         whose = owner(compiler, vault, request.analyst)
-        if restrict_to(compiler.policy, request.analyst).granted(named.name):
+        if restrict_to(compiler.policy, request.analyst, request.chain).granted(named.name):
             why, fix = f"there is a table {named.name}", "Take another name."
             raise Refused(Reason.BAD_OPTION, option="name", why=why, fix=fix)
         self.names.require_free(vault, whose, named)
@@ -329,7 +329,9 @@ def over(alone: TablesAlone, request: Request, parts: Parts) -> Answer:
         return replace(given, explanation=doubted(given.explanation, compiler))
     doubts = Repeated(unknown_errors(given.columns), len(given.rows))
     notices = (*given.notices, _notice(compiler))
-    payer = replace(account(compiler.policy, request.analyst), epsilon=alone.paid.epsilon)
+    payer = replace(
+        account(compiler.policy, request.analyst, chain=request.chain), epsilon=alone.paid.epsilon
+    )
     receipt = vault.till.receipt(payer, alone.paid.query_id)
     return replace(given, errors=doubts, margins=doubts, notices=notices, receipt=receipt)
 

@@ -33,7 +33,6 @@ from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import DpsqlError
 from dpsql.model.tree import PlanForm
 from dpsql.model.vocabulary import Answer, Request
-from dpsql.policy.restrict import rows_granted
 from dpsql.systems.web.answer_formats import (
     EVENTS,
     JSON,
@@ -172,7 +171,7 @@ class JsonApi:
         if key is None:
             return await ask()
         key, replies = require_key(key), self.replies
-        rows = rows_granted(caller.present.proxy.policy, caller.analyst)
+        rows = await asyncio.to_thread(caller.present.proxy.rows_granted, caller.analyst)
         canonical = json.dumps([question.canonical(), media_type, *([rows] if rows else [])])
         earlier = await asyncio.to_thread(replies.find, caller.analyst, key, canonical)
         if earlier is not None:

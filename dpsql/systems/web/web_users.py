@@ -84,7 +84,7 @@ class WebUsers:
         users = await asyncio.to_thread(self.present().users)
         match scheme_of(headers):
             case "bearer":
-                return self._user_of(given, users)
+                return await self._user_of(given, users)
             case "basic":
                 return await self._check_password(given, users, address)
             case _:
@@ -96,7 +96,7 @@ class WebUsers:
         It ends with the password of the user. Raises `Problem`.
         """
         users = await asyncio.to_thread(self.present().users)
-        verifier = self.present().credential(users, user)
+        verifier = await asyncio.to_thread(self.present().credential, users, user)
         if not isinstance(verifier, Verifier):
             raise _login_problem()
         now = self.clock()
@@ -108,11 +108,12 @@ class WebUsers:
         self._tokens[self._digest(token)] = _Token(user, now + TOKEN_SECONDS, verifier)
         return token
 
-    def _user_of(self, token: str, users: Users) -> str:
+    async def _user_of(self, token: str, users: Users) -> str:
         issued = self._tokens.get(self._digest(token))
         if issued is None or issued.until <= self.clock():
             raise _login_problem()
-        if self.present().credential(users, issued.user) != issued.verifier:
+        own = await asyncio.to_thread(self.present().credential, users, issued.user)
+        if own != issued.verifier:
             raise _login_problem()
         return issued.user
 
@@ -122,7 +123,7 @@ class WebUsers:
         except (binascii.Error, ValueError):
             raise _login_problem() from None
         name, _, password = text.partition(":")
-        own = self.present().credential(users, name)
+        own = await asyncio.to_thread(self.present().credential, users, name)
         key = self._digest(f"{name}\0{password}")
         # One check of an address after the other: none begins before the earlier ones count.
         async with self._checks.setdefault(place_of(address), asyncio.Lock()):

@@ -35,6 +35,7 @@ from dpsql.interfaces.pgwire.catalogue.translation import oids
 from dpsql.interfaces.pgwire.catalogue.translation.pg_terms import PgColumn
 from dpsql.interfaces.pgwire.catalogue.translation.translate import Translation, concerns, translate
 from dpsql.interfaces.pgwire.values.wire_tables import WireColumn, WireResult
+from dpsql.model.delegation import Chain
 from dpsql.model.errors import Failed, Reason, Refused
 from dpsql.model.public_times import now
 from dpsql.model.resources import Limits
@@ -61,9 +62,17 @@ class Catalogue:
     """
 
     def __init__(
-        self, policy: Policy, analyst: str, settings: Mapping[str, str], apart: TextReaders = here
+        self,
+        policy: Policy,
+        analyst: str,
+        settings: Mapping[str, str],
+        chain: Chain = (),
+        apart: TextReaders = here,
     ) -> None:
-        self._policy, self._apart = replace(restrict_to(policy, analyst), data=""), apart
+        shown_policy = restrict_to(policy, analyst, chain)
+        if chain:
+            shown_policy = replace(shown_policy, analysts=(*policy.analysts, (analyst, "")))
+        self._policy, self._apart = replace(shown_policy, data=""), apart
         self._names = _names(self._policy).along((), analyst)
         self._engine = _engine(self._policy)
         self._analyst, self._settings = analyst, settings
