@@ -12,6 +12,7 @@ from typing import Any, Self
 
 from dpsql.engines import Stop
 from dpsql.ledgers import Inquiry, SharedAnswer
+from dpsql.model.delegation import Chain, Delegation
 from dpsql.model.errors import DpsqlError
 from dpsql.model.notices import BoundsFound
 from dpsql.model.table_names import unknown_name
@@ -199,6 +200,12 @@ class FakeProxy:
         return (entry,) * min(limit, 2)
 
     def shares(self, *_others: Any, **_more: Any) -> tuple[SharedAnswer, ...]:
+        return ()
+
+    def delegations(self) -> dict[str, Delegation]:
+        return {}
+
+    def chain(self, _analyst: str) -> Chain:
         return ()
 
     def refresh(self) -> int:
