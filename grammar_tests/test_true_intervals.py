@@ -1,0 +1,66 @@
+"""The arithmetic of `benchmarks.truth`, and a hundredth of its draws."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from statistics import mean
+from typing import Any
+
+import pytest
+
+from benchmarks.truth import CHARGED, HEADER, Drawn, Row, cells, measured, summary
+from dpsql.model.tree import INTEGER, VARCHAR
+from dpsql.model.vocabulary import Answer, Column
+from grammar_tests.draws import ENTROPY
+
+TRUTH: dict[Any, Any] = {("a",): ("a", 100), ("b",): ("b", 50), ("c",): ("c", 0)}
+
+
+def answer(half: float, above: float = 0.0) -> Answer:
+    """Groups a, b, c and an unlisted one, 4 too low; intervals end `above` more than `half`."""
+    rows = [("a", 96), ("b", 46), ("c", 3), ("d", 7)]
+    errors = tuple((None, 2.0) for _ in rows)
+    margins = tuple((None, half + above) for _ in rows)
+    halves = tuple((None, (half, half + above)) for _ in rows)
+    columns = Column("k", VARCHAR), Column("n", INTEGER)
+    return Answer(columns, rows, errors, margins, CHARGED, halves=halves)
+
+
+def test_only_numbers_with_a_true_one_are_judged() -> None:
+    assert [cell.width for cell in cells(answer(2.0), TRUTH, 1.96)] == [0.02, 0.04]
+
+
+def test_what_holds_is_counted_by_ends() -> None:
+    for half, above, inside in ((2.0, 0.0, False), (2.0, 2.0, True), (4.0, 0.0, True)):
+        for cell in cells(answer(half, above), TRUTH, 1.96):
+            assert (cell.inside, cell.low, cell.noise) == (inside, True, False)
+
+
+def test_questions_are_counted_as_held_or_as_guesses() -> None:
+    rows: list[Row] = [
+        ("zcdp", "x", "1", "a", "0.950", "0.980", "0.900", "1%", "0%"),
+        ("zcdp", "x", "1", "b", "0.800", "0.960", "0.940", "1%", "50%"),
+        ("zcdp", "x", "1", "c", "0.800", "0.990", "0.800", "1%", "0%"),
+        ("zcdp", "x", "1", "d", "", "", "", "", "refused: unbounded-input"),
+    ]
+    assert summary(rows) == (
+        "1 of 3 questions hold in 93 %, 2 with guesses; low ends hold in 97 % for 2; noise alone: 1"
+    )
+
+
+def shares(rows: list[Row], name: str) -> float:
+    """The mean share of a column over the questions that are judged."""
+    place = HEADER.index(name)
+    return mean(float(row[place]) for row in rows if row[place])
+
+
+@pytest.mark.full("asks 42 questions ten times")
+@pytest.mark.parametrize(("accountant", "factor"), [("zcdp", 1.96), ("pure", 2.118)])
+def test_intervals_hold_over_a_hospital(accountant: str, factor: float) -> None:
+    """The wrong twin is the interval of noise alone, which loses what limits remove."""
+    rows = list(measured("hospital", accountant, [Drawn(10, Decimal(1), factor)], ENTROPY))
+    assert not any("refused" in row[-1] for row in rows)
+    assert sum(bool(row[4]) for row in rows) > 35
+    assert shares(rows, "inside") >= 0.94
+    assert shares(rows, "low") >= 0.96
+    assert shares(rows, "noise") < shares(rows, "inside") - 0.02
