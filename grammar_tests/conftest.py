@@ -142,8 +142,13 @@ def pytest_collection() -> None:
     gc.disable()
 
 
+COLLECTED = 50_000, 20, 20
+"""Thresholds of the garbage collector: trees have very many nodes, and no cycles."""
+
+
 def pytest_collection_finish() -> None:
     gc.freeze()
+    gc.set_threshold(*COLLECTED)
     gc.enable()
 
 

@@ -137,10 +137,11 @@ class PathWorld:
         for table in TABLES:
             typed = ", ".join(f"{name} INTEGER" for name in table.columns)
             connection.execute(f"CREATE TABLE {table.name} ({typed})")
-            marks = ", ".join("?" * len(table.columns))
-            listed = [[row[name] for name in table.columns] for row in self.rows[table.name]]
+            marks = f"({', '.join('?' * len(table.columns))})"
+            listed = [row[name] for row in self.rows[table.name] for name in table.columns]
             if listed:
-                connection.executemany(f"INSERT INTO {table.name} VALUES ({marks})", listed)
+                every = ", ".join([marks] * len(self.rows[table.name]))
+                connection.execute(f"INSERT INTO {table.name} VALUES {every}", listed)
         return PlainEngine(connection)
 
     def policy(

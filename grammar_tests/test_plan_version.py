@@ -9,7 +9,11 @@ one. What the plan does not read leaves it as it is.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import MappingProxyType
 from unittest.mock import patch
 
 import pytest
@@ -82,12 +86,20 @@ EDITS = {
 """Each edit, with the words of questions that it may change; "" is a word of all."""
 
 
-def policy(folder: Path, old: str = "", new: str = "") -> Policy:
+@cache
+def policy(old: str = "", new: str = "") -> Policy:
     assert old in SHOP
-    file = folder / "dpsql.toml"
-    file.write_text(SHOP.replace(old, new) if old else SHOP, encoding="utf-8")
-    schema = Schema(declared(ENGINE.rows), "here")
-    return bind(load(str(file)), schema, PublicTables(ENGINE, DUCKDB).values)
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "dpsql.toml"
+        file.write_text(SHOP.replace(old, new) if old else SHOP, encoding="utf-8")
+        schema = Schema(declared(ENGINE.rows), "here")
+        return bind(load(str(file)), schema, PublicTables(ENGINE, DUCKDB).values)
+
+
+@cache
+def edited(old: str = "", new: str = "") -> Mapping[str, Prepared]:
+    """The plans under the shop's policy or under an edit of it, which no test changes."""
+    return MappingProxyType(plans(policy(old, new)))
 
 
 def plans(policy: Policy) -> dict[str, Prepared]:
@@ -100,12 +112,12 @@ def plans(policy: Policy) -> dict[str, Prepared]:
     return found
 
 
-def test_texts_that_are_cut_elsewhere_are_other_questions(tmp_path: Path) -> None:
+def test_texts_that_are_cut_elsewhere_are_other_questions() -> None:
     """The cut is in no statement where the reader makes it."""
     limits = "[limits]\nmax_text_length = {}".format
-    before = plans(policy(tmp_path))
+    before = edited()
     for longest, same in ((65_536, True), (40, False)):
-        after = plans(policy(tmp_path, "[limits]", limits(longest)))
+        after = edited("[limits]", limits(longest))
         assert [before[sql].question == after[sql].question for sql in ASKED] == [same] * len(ASKED)
 
 
@@ -117,13 +129,13 @@ def decisive(plan: Prepared, policy: Policy) -> object:
     return statements, plan.plan.event, policy.unit
 
 
-def forgotten(folder: Path, old: str) -> list[str]:
+def forgotten(old: str, plans_of: Callable[..., Mapping[str, Prepared]] = edited) -> list[str]:
     """The questions of a plan that an edit changes, and that stay the same."""
-    before, after = policy(folder), policy(folder, old, EDITS[old][0])
-    there = plans(after)
+    edit = old, EDITS[old][0]
+    before, after, there = policy(), policy(*edit), plans_of(*edit)
     return [
         sql
-        for sql, plan in plans(before).items()
+        for sql, plan in plans_of().items()
         if sql in there
         and decisive(plan, before) != decisive(there[sql], after)
         and plan.question == there[sql].question
@@ -131,31 +143,31 @@ def forgotten(folder: Path, old: str) -> list[str]:
 
 
 @pytest.mark.parametrize("old", EDITS)
-def test_an_edit_that_changes_a_plan_changes_its_question(old: str, tmp_path: Path) -> None:
-    assert forgotten(tmp_path, old) == []
+def test_an_edit_that_changes_a_plan_changes_its_question(old: str) -> None:
+    assert forgotten(old) == []
 
 
 @pytest.mark.parametrize("old", EDITS)
-def test_an_edit_of_what_is_not_read_changes_no_question(old: str, tmp_path: Path) -> None:
+def test_an_edit_of_what_is_not_read_changes_no_question(old: str) -> None:
     new, words = EDITS[old]
-    before, after = plans(policy(tmp_path)), plans(policy(tmp_path, old, new))
+    before, after = edited(), edited(old, new)
     for sql, plan in before.items():
         if words and not any(word in sql for word in words.split()):
             assert after[sql].question == plan.question, sql
     assert before.keys() == {*ASKED}
 
 
-def test_wrong_twin_a_version_that_forgets_the_guarantee_is_found(tmp_path: Path) -> None:
+def test_wrong_twin_a_version_that_forgets_the_guarantee_is_found() -> None:
     with patch.object(prepare, "plan_version", lambda _policy, _read: ""):
-        assert forgotten(tmp_path, 'neighbours = "add_remove"')
+        assert forgotten('neighbours = "add_remove"', edited.__wrapped__)
 
 
-def test_another_format_of_a_file_is_another_question(tmp_path: Path) -> None:
+def test_another_format_of_a_file_is_another_question() -> None:
     """It is in no statement: views read the file."""
-    before = policy(tmp_path)
+    before = policy()
     formats = (("orders", FileFormat(delimiter=";")),)
     after = replace(before, database=replace(before.database, formats=formats))
-    one, other = plans(before), plans(after)
+    one, other = edited(), plans(after)
     changed = {sql for sql in ASKED if one[sql].question != other[sql].question}
     assert changed == {sql for sql in ASKED if "orders" in sql or "items" in sql}
 

@@ -64,8 +64,11 @@ def wrong(there: PathWorld, policy: Policy, name: str, asked: tuple[str, ...]) -
     return faults
 
 
+FURTHER = pytest.mark.full("neighbours on further worlds")
+
+
 @pytest.mark.parametrize("name", ROLES)
-@pytest.mark.parametrize("number", range(WORLDS))
+@pytest.mark.parametrize("number", [0, *(pytest.param(n, marks=FURTHER) for n in range(1, WORLDS))])
 def test_answers_are_those_over_the_granted_rows(number: int, name: str, tmp_path: Path) -> None:
     """In clean worlds and in broken ones, with the facts that hold and without any."""
     whole = world(number).policy(tmp_path, recorded=number % 2 == 0)
@@ -80,6 +83,12 @@ def test_all_questions_over_the_granted_rows(number: int, name: str, tmp_path: P
     whole = world(number).policy(tmp_path, recorded=number % 2 == 0)
     asked = (*ASKED, *questions())
     assert wrong(world(number), granted(whole, name), name, asked) == []
+
+
+def test_answers_without_recorded_facts_are_those_over_the_granted_rows(tmp_path: Path) -> None:
+    """In a broken world, whose rows the facts would not fit."""
+    policy = granted(world(1).policy(tmp_path, recorded=False), "rows")
+    assert wrong(world(1), policy, "rows", ASKED) == []
 
 
 @pytest.mark.parametrize("name", ROLES)

@@ -211,6 +211,7 @@ def test_many_connections_at_once_and_many_in_turn(served: Door) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, hard), hard))
     until(lambda: not served.server._visits)
+    gc.collect()
     before = len(gc.get_objects())
     with ThreadPoolExecutor(8) as pool:
         clients = list(

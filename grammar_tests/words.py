@@ -13,6 +13,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache, lru_cache
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -76,9 +77,15 @@ class Counts:
     long_sentences: float
 
 
+@lru_cache(2000)
+def nodes_of(tree: ast.Module) -> tuple[ast.AST, ...]:
+    """Return every node of a module: each measure looks through the same ones."""
+    return tuple(ast.walk(tree))
+
+
 def docstring_nodes(tree: ast.Module) -> Iterator[ast.Expr]:
     """Statements that are only a text: docstrings of definitions and of attributes."""
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if (
             isinstance(node, ast.Expr)
             and isinstance(node.value, ast.Constant)
@@ -105,7 +112,7 @@ def read_messages(tree: ast.Module, place: str) -> list[Text]:
     """Texts of a module that read as prose, without its docstrings."""
     skipped = {id(node.value) for node in docstring_nodes(tree)}
     texts = []
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if isinstance(node, ast.JoinedStr):
             parts = [part.value for part in node.values if isinstance(part, ast.Constant)]
             skipped.update(id(part) for part in node.values)
@@ -115,6 +122,7 @@ def read_messages(tree: ast.Module, place: str) -> list[Text]:
     return [text for text in texts if is_prose(text.text)]
 
 
+@cache
 def plain_text(text: str) -> str:
     """Return a text without examples, tables, titles and indented blocks; code becomes `C`."""
     text = re.sub(r"(?ms)^ *```.*?^ *```", "", text)
@@ -128,10 +136,11 @@ def plain_text(text: str) -> str:
     return re.sub(r"\]\([^)]*\)", "]", text)
 
 
-def sentences(text: str) -> list[str]:
+@cache
+def sentences(text: str) -> tuple[str, ...]:
     """Split a text at full stops, question marks, blank lines and items of lists."""
     parts = re.split(r"(?<=[.!?])[)\"']*(?=\s|$)|\n\s*\n", plain_text(text))
-    return [" ".join(part.split()).rstrip(".!") for part in parts if part.strip()]
+    return tuple(" ".join(part.split()).rstrip(".!") for part in parts if part.strip())
 
 
 def begins_badly(text: str) -> bool:
@@ -165,7 +174,7 @@ def is_participle(name: str) -> bool:
 
 def public_functions(tree: ast.Module) -> Iterator[ast.FunctionDef]:
     """Public functions and methods of a module, without properties."""
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
             decorators = {getattr(d, "id", getattr(d, "attr", "")) for d in node.decorator_list}
             if not decorators & {"property", "cached_property", "setter"}:
@@ -177,7 +186,7 @@ def prescribed_names(trees: Iterable[ast.Module]) -> set[str]:
     return {
         method.name
         for tree in trees
-        for node in ast.walk(tree)
+        for node in nodes_of(tree)
         if isinstance(node, ast.ClassDef)
         and any(getattr(base, "id", "") == "Protocol" for base in node.bases)
         for method in node.body
