@@ -410,10 +410,10 @@ def require_claims(block: BlockPlan, engine: PlainEngine) -> None:
 
     This is a switch: tests that plant false claims replace it.
     """
-    stages = DuckDBBlock(block).row_stages()[:-1]
-    for n in range(len(block.block.enforced)):
+    stages = DuckDBBlock(block).row_stages()[:-1] if block.block.enforced else []
+    for n, claim in enumerate(block.block.enforced):
         sql = f"WITH {', '.join(stages)} SELECT COUNT(*) FROM broken_{n}"
-        assert engine.connection.execute(sql).fetchall() == [(0,)], block.block.enforced[n].words
+        assert engine.connection.execute(sql).fetchall() == [(0,)], claim.words
 
 
 def _of_histogram(block: BlockPlan, place: int) -> tuple[Histogram, int]:

@@ -91,7 +91,7 @@ def test_participles() -> None:
 
 def test_sentences_skip_examples_and_tables() -> None:
     text = "One. Two is\nhere.\n\n* three\n* four\n\n| a | b |\n\n>>> f(1)\n2\n\nFive"
-    assert sentences(text) == ["One", "Two is here", "three", "four", "Five"]
+    assert sentences(text) == ("One", "Two is here", "three", "four", "Five")
 
 
 def test_only_words_differ() -> None:
