@@ -4,6 +4,7 @@ the owner, checked offline.
 
 from __future__ import annotations
 
+import glob
 import json
 import os
 import shutil
@@ -48,7 +49,7 @@ def new_folder(target: Path) -> Iterator[Path]:
         raise UnusableFolder(f"{target.name} is not an empty folder: choose another one.")
     partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
     try:
-        shutil.rmtree(partial, ignore_errors=True)
+        _remove_leftovers(target)
         partial.mkdir()
         yield partial
         partial.replace(target)
@@ -57,6 +58,24 @@ def new_folder(target: Path) -> Iterator[Path]:
         raise UnusableFolder(f"{target.name} cannot be written: {error.strerror}.") from None
     finally:
         shutil.rmtree(partial, ignore_errors=True)
+
+
+def _remove_leftovers(target: Path) -> None:
+    """Remove the partial folders of processes that are gone, and of this one."""
+    for left in target.parent.glob(f".{glob.escape(target.name)}.*.partial"):
+        process = left.name.split(".")[-2]
+        if process.isdigit() and (int(process) == os.getpid() or not _is_running(int(process))):
+            shutil.rmtree(left, ignore_errors=True)
+
+
+def _is_running(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        return True
+    return True
 
 
 def write_files(folder: Path, files: Mapping[str, bytes]) -> None:
