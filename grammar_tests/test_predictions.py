@@ -16,7 +16,6 @@ from click.testing import CliRunner
 
 from dpsql.answering.paid_names import AS_THE_DATA, AS_THE_PROCESS
 from dpsql.answering.side_systems import SideSystems
-from dpsql.engines import Stop
 from dpsql.interfaces.cli import main
 from dpsql.interfaces.cli.options import CommandSettings
 from dpsql.interfaces.messages import describe
@@ -25,14 +24,14 @@ from dpsql.interfaces.sentences import sentences
 from dpsql.ledgers import Stopped
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.notices import Clipped, Modelled
-from dpsql.model.tree import VARCHAR
+from dpsql.model.tree import VARCHAR, Kind, Span, identifier
 from dpsql.model.vocabulary import (
     Loss,
     Request,
 )
 from dpsql.proxy import Proxy
 from dpsql.systems.models import gradient_plan, moment_layout, moments_plan
-from dpsql.systems.models.model import design
+from dpsql.systems.models.model import design, prediction_sql
 from dpsql.systems.models.model import test_sql as of_holdout
 from dpsql.systems.models.model_inputs import ListedInput
 from dpsql.systems.models.models import FindModel, ListModels
@@ -110,8 +109,7 @@ NESTED = f"SELECT {NESTED}"
         ("SELECT PREDICT(aged) FROM customers", Reason.RAW_ROWS, "customers"),
         ("SELECT nix, PREDICT(aged, 'a', TRUE, 'NO')", Reason.UNKNOWN_COLUMN, "nix"),
         ("SELECT PREDICT(aged, 'a', TRUE, 'NO'), nix", Reason.UNKNOWN_COLUMN, "nix"),
-        ("SELECT PREDICT(aged, 'a', nix, 'NO')", Reason.UNKNOWN_COLUMN,
-         "PREDICT(aged, 'a', nix, 'NO')"),
+        ("SELECT PREDICT(aged, 'a', nix, 'NO')", Reason.UNKNOWN_COLUMN, "nix"),
         ("SELECT PREDICT(aged, 'a', 'NO')", Reason.BAD_OPTION, "PREDICT(aged, 'a', 'NO')"),
         ("SELECT PREDICT(aged.pc1)", Reason.BAD_OPTION, ""),
         (NESTED, Reason.TOO_LARGE, ""),
@@ -126,6 +124,19 @@ def test_what_is_refused_of_a_prediction_is_shown_at_its_place(
     assert refused.value.reason is reason
     if reason is not Reason.TOO_LARGE:
         assert text[refused.value.span.start : refused.value.span.stop] == place
+
+
+def test_a_prediction_is_a_call_in_the_tree_and_takes_parameters(proxy: Proxy) -> None:
+    proxy.ask(Request(LINEAR, "ana"))
+    text = "SELECT PREDICT(aged, 'consumer', TRUE, ?)"
+    place = Span(text.index("?"), text.index("?") + 1)
+    told = proxy.signature(Request(text, "ana"), [place], [None])
+    assert [column.name for column in told.columns] == ["predict"]
+    assert [kind.kind for kind in told.parameters] == [Kind.VARCHAR]
+    written = proxy.ask(Request(text.replace("?", "'NO'"), "ana"))
+    assert list(proxy.ask(Request(text, "ana", parameters=("NO",))).rows) == list(written.rows)
+    joint = proxy.explain_all([Request(text.replace("?", "'NO'"), "ana")])
+    assert [refused.reason for _, refused in joint.refusals] == [Reason.UNKNOWN_FUNCTION]
 
 
 @pytest.mark.full("processes are started and killed")
@@ -265,9 +276,8 @@ def test_a_holdout_is_asked_how_often_a_model_is_right(proxy: Proxy) -> None:
     request = Request(of_holdout(model, rows), "ana")
     proxy.ask(request)
     assert spent(proxy) > before
-    written = proxy.systems.open("models").written_out(proxy.compiler, proxy.vault, request, Stop())
-    assert written is not None
-    ((share,),) = proxy.vault.engine.rows(written.sql)
+    instead = prediction_sql(model, None, [identifier(column.name) for column in model.columns])
+    ((share,),) = proxy.vault.engine.rows(request.sql.replace('PREDICT("vips")', instead))
     truth = proxy.vault.engine.rows(rows)
     slopes = np.array([term.coefficient for term in model.scores[0].terms])
     numbers = design(model, [row[1:] for row in truth])

@@ -75,7 +75,8 @@ def describe_any(
     try:
         said = parts.compiler.describe(request, places, declared, parts.stop)
     except Refused as refused:
-        other = _instead(parts, request, refused, offers=not places)
+        numbered = replace(request, parameters=(1,) * len(places))
+        other = _instead(parts, numbered, refused)
         return other.signature(parts, request, places, declared)
     if isinstance(said, Signature):
         return said
@@ -94,13 +95,11 @@ def _of_system(
     return parts.systems.of_statement(statement)
 
 
-def _instead(
-    parts: Parts, request: Request, refused: Refused, *, offers: bool = True
-) -> OtherAnswers:
+def _instead(parts: Parts, request: Request, refused: Refused) -> OtherAnswers:
     """Return the answers of a side system. Raises the refusal, with an offer if there is one."""
     try:
         return parts.systems.instead(parts, request, refused)
     except Refused as final:
-        if offers and final.reason in MAKERS and not (request.parameters or request.text):
+        if final.reason in MAKERS and not (request.parameters or request.formulas):
             final.offer = parts.compiler.offer(request, final, parts.stop)
         raise

@@ -3,9 +3,6 @@
 ``parse`` writes the syntax half (`Name`, `Star`, `Select`, ...); ``resolve`` turns it into the
 relations of `dpsql.model.algebra`, whose expressions use the same `Literal`, `Call` and `Cast` with
 their types filled in and `Ref` instead of `Name`.
-
-    >>> Literal(1, INTEGER).value
-    1
 """
 
 from __future__ import annotations
@@ -14,9 +11,12 @@ import uuid
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import StrEnum
-from typing import TypeAlias, cast
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 from dpsql.model.dataclass import dataclass, field
+
+if TYPE_CHECKING:
+    from dpsql.model.system_formulas import Formula
 
 
 @dataclass(frozen=True, slots=True)
@@ -465,9 +465,7 @@ class JoinedTables:
 
 @dataclass(frozen=True, slots=True)
 class HalfJoin:
-    """The rows of the left side that the join keeps, once each; or, if it is `anti`, the other
-    rows.
-    """
+    """The rows of the left side that the join keeps, once each; with `anti` the other rows."""
 
     join: JoinedTables
     anti: bool
@@ -552,7 +550,8 @@ class Statement:
     `divided` says that an aggregate names its own epsilon. Tables without a schema are searched
     along `search_path`. `instant` is the value of NOW(). The statement `reads_clock` by a
     function, or `says_now` in a text that may be a time. With `empty_rows`, a request for one
-    private row (LIMIT 1) returns none. `calls` are the names before parentheses, in lower case.
+    private row (LIMIT 1) returns none. `calls` are the names before parentheses, in lower case;
+    some stand for `formulas`.
     """
 
     query: Query
@@ -572,6 +571,7 @@ class Statement:
     memory: str | None = None
     calls: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
     keys: str | None = None
+    formulas: tuple[Formula, ...] = ()
 
 
 def identifier(name: str) -> str:

@@ -42,6 +42,7 @@ from dpsql.model.public_times import now
 from dpsql.model.query_options import Memory, Precision
 from dpsql.model.resources import Database, Limits
 from dpsql.model.rights import Grant, Role
+from dpsql.model.system_formulas import Formula
 from dpsql.model.table_names import SEARCH_PATH, candidates
 from dpsql.model.tree import Expression, Parameter, SqlType, StoredAs, Value
 
@@ -545,8 +546,8 @@ class Request:
 
     It is `confirmed` if even a useless answer is wanted. With `flowing`, many rows of public data
     may come as a flow. Tables without a schema are searched along `search_path`. The owner's log
-    has `door` (the interface), `client`, and `text` if that is not `sql`. `narrow` columns are 64
-    bits. The proxy fills in the `chain` of an agent.
+    has `door` (the interface) and `client`. `narrow` columns are 64 bits. The proxy fills in the
+    `chain` of an agent. Calls of side systems stand for `formulas`.
     """
 
     sql: str
@@ -563,8 +564,8 @@ class Request:
     door: str = ""
     client: str = ""
     narrow: frozenset[int] = frozenset()
-    text: str = ""
     chain: Chain = ()
+    formulas: tuple[Formula, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from threading import Lock
 from typing import Any, TypeVar
 
 from dpsql.compiler.plan.prepared import Prepared
+from dpsql.compiler.resolve.called_formulas import formula_calls
 from dpsql.dialects.reading.parse import parse_any
 from dpsql.dialects.reading.request_options import not_a_query
 from dpsql.dialects.statements.creations import SystemStatement
@@ -19,7 +20,7 @@ from dpsql.model.bounded_cache import BoundedCache
 from dpsql.model.errors import DpsqlError, Offer, Reason, Refused
 from dpsql.model.intervals import Facts
 from dpsql.model.query_options import KeyAim, requested_precision
-from dpsql.model.tree import Span, SqlType, Statement
+from dpsql.model.tree import Call, Span, SqlType, Statement
 from dpsql.model.vocabulary import Loss, Policy, Request
 from dpsql.policy.restrict import restrict_policy, restrict_to
 from dpsql.preparation import offers
@@ -32,7 +33,7 @@ from dpsql.preparation.prepare import KnownSteps, argument_facts, memory_of, pla
 from dpsql.preparation.private_bounds import ColumnBounds, wanting, with_bounds
 from dpsql.preparation.public_data import PublicTables
 from dpsql.preparation.question import Question, account, text_key
-from dpsql.preparation.signature import Signature, signature
+from dpsql.preparation.signature import Signature, signature, with_context
 from dpsql.preparation.withheld_names import withheld_names
 from dpsql.release.execution import freely
 from dpsql.release.finish import expected_margins
@@ -223,6 +224,11 @@ class Compiler:
         except DpsqlError:
             return None
 
+    def formula_calls(self, request: Request, stop: Stop) -> tuple[Call, ...]:
+        """Return the calls in a query that stand for formulas of side systems."""
+        statement = self.freely(lambda: self._query(self.on_grid(request)), stop)
+        return tuple(formula_calls(statement.query))
+
     def apart(self, step: Callable[[], T], stop: Stop) -> T:
         """Run a reader of texts, in the process where texts are read; return or raise its
         result.
@@ -246,8 +252,7 @@ class Compiler:
             statement = parse_any(sql, dialect, request.parameters, request.at)
             if isinstance(statement, Statement):
                 nonnegative = statement.nonnegative or request.nonnegative
-                path = request.search_path
-                statement = replace(statement, nonnegative=nonnegative, search_path=path)
+                statement = replace(with_context(statement, request), nonnegative=nonnegative)
             self._statements.put(key, statement)
         return statement
 

@@ -26,7 +26,7 @@ from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import DpsqlError, Offer, Refused
 from dpsql.model.intervals import Facts
 from dpsql.model.prepared_store import opened
-from dpsql.model.tree import Span, SqlType
+from dpsql.model.tree import Call, Span, SqlType
 from dpsql.model.vocabulary import Policy, Request
 from dpsql.policy.restrict import roles_of
 from dpsql.preparation.compilation import Compiler, plan_key
@@ -141,6 +141,10 @@ class CompilerDesk:
     ) -> tuple[Identity, Offer | None]:
         """Return the result of `Compiler.offer`."""
         return self._of_now(self._compiler.offer(request, refused, stop))
+
+    def formula_calls(self, request: Request, *, stop: Stop) -> tuple[Identity, tuple[Call, ...]]:
+        """Return the result of `Compiler.formula_calls`."""
+        return self._of_now(self._compiler.formula_calls(request, stop))
 
     def apart(self, step: Callable[[], T], *, stop: Stop) -> tuple[Identity, T]:
         """Return the result of `Compiler.apart`."""
@@ -272,6 +276,11 @@ class CompilerPool(Compiler):
         except DpsqlError:
             return None
         return offer
+
+    def formula_calls(self, request: Request, stop: Stop) -> tuple[Call, ...]:
+        """Return the calls that stand for formulas; see `Compiler.formula_calls`."""
+        ask = "formula_calls", request
+        return self.freely(lambda: self._ask(self._work, stop, *ask), stop)
 
     def apart(self, step: Callable[[], T], stop: Stop) -> T:
         """Run a reader of texts in a worker; see `Compiler.apart`."""

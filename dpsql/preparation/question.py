@@ -354,7 +354,7 @@ class Question:
         """Entry of the question for the owner to read in the ledger."""
         request = self.request
         epsilon = "" if self.requested is None else str(self.requested)
-        return Inquiry(request.door, request.client, request.text or request.sql, epsilon)
+        return Inquiry(request.door, request.client, request.sql, epsilon)
 
     def at(self, epsilon: Decimal) -> Question:
         """Return the same question, paid for up to another epsilon."""
@@ -401,5 +401,5 @@ def text_key(request: Request) -> tuple[Any, ...]:
     except TypeError:
         raise Refused(Reason.BAD_PARAMETER, why="one of them is not a value") from None
     types = types_of(request.parameters) if request.parameters else ()
-    spelling = request.sql, request.dialect, request.parameters, types
+    spelling = request.sql, request.dialect, request.parameters, types, request.formulas
     return *spelling, request.nonnegative, request.at, request.search_path

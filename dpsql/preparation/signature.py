@@ -77,7 +77,7 @@ def signature(
             statement = parse_any(request.sql, request.dialect, values, request.at)
             if not isinstance(statement, tree.Statement):
                 return statement
-            statement = replace(statement, search_path=request.search_path)
+            statement = with_context(statement, request)
             resolved = resolve(statement, policy, Identities())
         except Refused as refused:
             if not _guess_again(guesses, places, refused.span):
@@ -90,6 +90,11 @@ def signature(
         )
         shown = statement.explain is not None
         return Signature((SHOWN,) if shown else told_columns(resolved.relation, policy), types)
+
+
+def with_context(statement: tree.Statement, request: Request) -> tree.Statement:
+    """Return a statement with the search path and the formulas of its request."""
+    return replace(statement, search_path=request.search_path, formulas=request.formulas)
 
 
 def _arrays(text: str) -> set[int]:

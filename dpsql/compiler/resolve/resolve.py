@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeAlias
 
+from dpsql.compiler.resolve.called_formulas import with_formulas
 from dpsql.compiler.resolve.constant_rows import constants
 from dpsql.compiler.resolve.granted_rows import granted_rows
 from dpsql.compiler.resolve.grouping import Grouping, output_name
@@ -21,6 +22,7 @@ from dpsql.functions import common_type
 from dpsql.model import algebra, tree
 from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import Reason, Refused
+from dpsql.model.system_table import FORMULA_CALLS
 from dpsql.model.table_names import nearest, shown
 from dpsql.model.vocabulary import Policy
 from dpsql.model.walk import both, conjuncts, free_refs, relations, walk
@@ -102,8 +104,10 @@ def resolve(statement: tree.Statement, policy: Policy, identities: Identities) -
     Raises `Refused` for unknown, ambiguous and hidden names, wrong types, misplaced aggregates and
     columns that are neither grouped nor aggregated.
     """
-    resolver = _Resolver(policy, identities, statement.search_path)
-    return algebra.Resolved(resolver.query(statement.query, {}))
+    resolver, query = _Resolver(policy, identities, statement.search_path), statement.query
+    if not statement.calls.isdisjoint(FORMULA_CALLS):
+        query = with_formulas(statement)
+    return algebra.Resolved(resolver.query(query, {}))
 
 
 @dataclass(frozen=True, slots=True)

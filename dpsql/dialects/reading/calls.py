@@ -43,6 +43,7 @@ from dpsql.dialects.reading.tokens import FUNCTION
 from dpsql.dialects.reading.value_parts import steps_of
 from dpsql.dialects.reading.window_frames import Read, sort_keys, window_of
 from dpsql.model.errors import Reason, Refused
+from dpsql.model.system_table import FORMULA_CALLS
 from dpsql.model.tree import (
     STATED,
     VARCHAR,
@@ -172,7 +173,9 @@ def anonymous(node: exp.Expression, origin: Origin, read: Read) -> Expression:
 def _special(
     name: str, args: list[exp.Expression], node: exp.Expression, origin: Origin, read: Read
 ) -> Expression | None:
-    """Return a call that is an INTERVAL, a series or a test of an array; None for others."""
+    """Return a call that is an INTERVAL, a series, a formula or a test of an array; else None."""
+    if name in FORMULA_CALLS:
+        return Call(name, tuple(read(arg, origin) for arg in args), span=origin.span(node))
     if name == WITHIN_RANGES:
         fix = (
             "Make it a column by itself. Groups by ranges: CASE WHEN x BETWEEN a AND b THEN … END."

@@ -10,7 +10,7 @@ from dpsql.dialects.reading.request_options import OptionedQuery, divided, not_a
 from dpsql.dialects.statements.creations import SystemStatement
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.public_times import now
-from dpsql.model.tree import Parameter, Span, Statement
+from dpsql.model.tree import Expression, Parameter, Select, Span, Statement
 from dpsql.model.vocabulary import DEFAULT_SPELLING, SPELLINGS
 
 MAX_BYTES = 64 * 1024
@@ -59,6 +59,17 @@ def parse_any(
         return from_sqlglot.statement(request, dialect, parameters, instant)
     except RecursionError:
         raise Refused(Reason.TOO_LARGE, what="nesting levels") from None
+
+
+def parse_formula(text: str, dialect: str) -> Expression:
+    """Return the expression of a formula. Raises `Refused` if it is too large.
+
+    >>> parse_formula("1e0 + a0", "duckdb").function
+    'add'
+    """
+    query = parse(f"SELECT {text} AS value", dialect).query
+    assert isinstance(query, Select)
+    return query.items[0].expression
 
 
 def divide(text: str, dialect: str = DEFAULT_SPELLING) -> tuple[Span, ...]:

@@ -8,9 +8,10 @@ Readers of a model: PRIVACY.md R69, R82.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from math import nan
+from typing import Any
 
 from dpsql.answering.any_statement import ask_any, describe_any, explain_any
 from dpsql.answering.explain import PlannedCreation, explained_creation
@@ -42,7 +43,7 @@ from dpsql.systems.models.model_statement import (
 )
 from dpsql.systems.models.moment_answers import MomentSums, PaidMoments, sums_of_moments
 from dpsql.systems.models.moments_plan import MomentsPlan, MomentsWish
-from dpsql.systems.models.predictions import WrittenOut, written_out
+from dpsql.systems.models.predictions import Predictions, find_predictions
 from dpsql.systems.models.released_moments import measured, remembered
 from dpsql.vault.vault import Vault
 
@@ -121,10 +122,19 @@ class Models(OpenSystem):
         return DROPPED if isinstance(statement, DropModel) else CREATED
 
     def instead(self, parts: Parts, request: Request, refused: Refused) -> OtherAnswers | None:
-        """Return the question with PREDICT replaced; None if there is no such call."""
+        """Return the question with the formulas of its predictions; None if it has none."""
         del refused
-        written = self.written_out(parts.compiler, parts.vault, request, parts.stop)
-        return None if written is None else PredictedQuestion(written)
+        calls = () if request.formulas else parts.compiler.formula_calls(request, parts.stop)
+        if not calls:
+            return None
+
+        def look(name: str) -> Model:
+            return self.model(parts.compiler, parts.vault, request.analyst, name, parts.stop)
+
+        def apart(reader: Callable[[], Any]) -> Any:
+            return parts.compiler.apart(reader, parts.stop)
+
+        return PredictedQuestion(find_predictions(calls, request.dialect, look, apart))
 
     def source(self, parts: Parts, query: Question) -> PaidSource | None:
         """Return the answer to a question from the moments of models."""
@@ -226,45 +236,22 @@ class Models(OpenSystem):
             self._moments.put((whose, name), entry)
         return entry.moments
 
-    def written_out(
-        self, compiler: Compiler, vault: Vault, request: Request, stop: Stop
-    ) -> WrittenOut | None:
-        """Return the text of a request with PREDICT replaced; None without PREDICT. Raises
-        `Refused`.
-        """
 
-        def look(name: str) -> Model:
-            return self.model(compiler, vault, request.analyst, name, stop)
-
-        written = written_out(request.sql, look)
-        return written if written.models else None
-
-
-@contextmanager
-def placed(written: WrittenOut) -> Iterator[None]:
-    """Translate spans in refusals to spans of the text with calls."""
-    try:
-        yield
-    except Refused as refused:
-        span = written.before(refused.span)
-        raise Refused(refused.reason, span, **refused.facts) from None
-
-
-def predicted(answer: Answer, written: WrittenOut, outer: Relation | None) -> Answer:
+def predicted(answer: Answer, predictions: Predictions, outer: Relation | None) -> Answer:
     """Return the answer to a query with predictions, with the errors of predicted numbers
     unknown.
 
     This concerns numbers without noise, and numbers that `outer` predicts from released ones. A
     notice names the models.
     """
-    notices = (*answer.notices, Modelled(written.models, written.limited))
+    notices = (*answer.notices, Modelled(predictions.models, predictions.limited))
     if isinstance(answer.explanation, Explanation):
-        explanation = foreseen(answer.explanation, written, outer)
+        explanation = foreseen(answer.explanation, predictions, outer)
         return replace(answer, explanation=explanation)
     if answer.receipt is None:
         doubts = Repeated(unknown_errors(answer.columns), len(answer.rows))
         return replace(answer, errors=doubts, margins=doubts, notices=notices)
-    doubtful = _doubtful(written, outer, answer.columns)
+    doubtful = _doubtful(predictions, outer, answer.columns)
     if not any(doubtful):
         return replace(answer, notices=notices)
     errors, margins = (
@@ -273,13 +260,15 @@ def predicted(answer: Answer, written: WrittenOut, outer: Relation | None) -> An
     return replace(answer, errors=errors, margins=margins, notices=notices)
 
 
-def foreseen(explanation: Explanation, written: WrittenOut, outer: Relation | None) -> Explanation:
+def foreseen(
+    explanation: Explanation, predictions: Predictions, outer: Relation | None
+) -> Explanation:
     """Return the plan of a query with predictions, with the errors of predicted numbers unknown."""
-    notices = (*explanation.notices, Modelled(written.models, written.limited))
+    notices = (*explanation.notices, Modelled(predictions.models, predictions.limited))
     if not explanation.blocks and explanation.event is None:
         expected = unknown_errors(explanation.columns)
     else:
-        doubtful = _doubtful(written, outer, explanation.columns)
+        doubtful = _doubtful(predictions, outer, explanation.columns)
         expected = (
             _doubted(explanation.expected, doubtful) if any(doubtful) else explanation.expected
         )
@@ -287,12 +276,12 @@ def foreseen(explanation: Explanation, written: WrittenOut, outer: Relation | No
 
 
 def _doubtful(
-    written: WrittenOut, outer: Relation | None, columns: Sequence[Column]
+    predictions: Predictions, outer: Relation | None, columns: Sequence[Column]
 ) -> Sequence[bool]:
     """Return a flag per column: whether it is a number predicted from released ones."""
     if outer is None:
         return [False] * len(columns)
-    among = written.among(outer)
+    among = predictions.among(outer)
     pairs = zip(columns, outer.fields, strict=True)
     return [column.type.is_measured and field.id in among for column, field in pairs]
 
@@ -346,30 +335,21 @@ def _named(request: Request, said: CreateModel) -> _Named:
     return _Named(said, MomentsWish(of_query, never_null, request.sql, **knots))
 
 
-def without_calls(request: Request, written: WrittenOut) -> Request:
-    """Return the request with PREDICT replaced. The ledger keeps the original text."""
-    return replace(request, sql=written.sql, text=request.sql, flowing=False)
-
-
 @dataclass(frozen=True, slots=True)
 class PredictedQuestion:
-    """A question with PREDICT in its text, which is replaced by the models' formulas."""
+    """A question with predictions, and their formulas."""
 
-    written: WrittenOut
+    predictions: Predictions
 
     def answer(self, parts: Parts, request: Request) -> Answer:
         """Answer as `Proxy.ask` does."""
-        plain = without_calls(request, self.written)
-        with placed(self.written):
-            answer = ask_any(parts, plain)
-        return predicted(answer, self.written, _outer(parts, plain))
+        whole = self.predictions.add_to(request)
+        return predicted(ask_any(parts, whole), self.predictions, _outer(parts, whole))
 
     def explain(self, parts: Parts, request: Request) -> Explanation:
         """Explain as `Proxy.explain` does."""
-        plain = without_calls(request, self.written)
-        with placed(self.written):
-            explanation = explain_any(parts, plain)
-        return foreseen(explanation, self.written, _outer(parts, plain))
+        whole = self.predictions.add_to(request)
+        return foreseen(explain_any(parts, whole), self.predictions, _outer(parts, whole))
 
     def signature(
         self,
@@ -379,9 +359,7 @@ class PredictedQuestion:
         declared: Sequence[SqlType | None],
     ) -> Signature:
         """Describe as `Proxy.signature` does."""
-        now = [self.written.now(place) for place in places]
-        with placed(self.written):
-            return describe_any(parts, without_calls(request, self.written), now, declared)
+        return describe_any(parts, self.predictions.add_to(request), places, declared)
 
 
 def _outer(parts: Parts, request: Request) -> Relation | None:
