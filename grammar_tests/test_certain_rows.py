@@ -187,6 +187,33 @@ def test_each_fact_is_needed(missing: FactKind) -> None:
     assert lost == needed.get(missing, 0)
 
 
+FOUND = {
+    "SELECT status, {} FROM (SELECT status, SUM(discount) AS a, SUM(amount) AS b FROM orders"
+    " GROUP BY status) AS t": ("a", "a, b"),
+    "SELECT SUM(discount) AS a{} FROM orders": (
+        ", SUM(amount) FILTER (WHERE order_id IS NULL) AS b",
+        ", SUM(amount) AS b",
+    ),
+}
+"""Questions about two columns with bounds that are found, of which one or both are measured."""
+
+
+@pytest.mark.parametrize("sql", FOUND)
+def test_every_step_of_a_question_leaves_out_the_same(tmp_path: Path, sql: str) -> None:
+    """Bounds are found of what is measured alone, and the last step measures no more."""
+    found = "private_bounds = true"
+    changes = (
+        ("amount = { bounds = [0.0, 500.0] }", f"amount = {{ {found} }}"),
+        ("discount = { bounds = [0.0, 1.0]", f"discount = {{ {found}"),
+    )
+    with Proxy.open(str(shop(tmp_path / "found", *changes))) as opened:
+        one, both = (opened.explain(request(sql.format(each))) for each in FOUND[sql])
+        answer = opened.ask(request(sql.format(FOUND[sql][0])))
+    assert (len(one.blocks), len(both.blocks)) == (2, 3)
+    assert answer.receipt is not None
+    assert answer.receipt.charged == one.charge
+
+
 # --- law 1: no rows are taken for absent ---
 
 COLUMNS = ("order_id", "customer_id", "quantity", "status", "note")

@@ -245,8 +245,6 @@ class _Plans:
         listed = partial(domain_of, policy=policy, public=public, evaluate=evaluate)
         empty = self.statement.empty_rows
         tracked = track(resolved, policy, public, listed, self.identities, empty_rows=empty)
-        if self.steps.promised is not None:
-            return tracked  # found bounds must not decide whether anything is measured
         return without_empty_blocks(tracked, policy, public, evaluate)
 
     def aggregated(self, resolved: Resolved) -> tuple[Resolved, Tracked]:

@@ -14,14 +14,19 @@ from itertools import permutations
 from math import ceil, isqrt
 from typing import cast
 
-from dpsql.compiler.infer.column_facts import MEANS, VALUES, Columns, FactSource
+from dpsql.compiler.infer.column_facts import (
+    MEANS,
+    VALUES,
+    Columns,
+    FactSource,
+    without_found_bounds,
+)
 from dpsql.compiler.plan.certain_ranges import COUNTS, CertainNumbers, range_of_sum
 from dpsql.compiler.plan.private_plan import BoundedBlock
 from dpsql.model.algebra import Aggregate, Relation, Released, Window
 from dpsql.model.dataclass import replace
 from dpsql.model.intervals import EVERYTHING, Facts, Interval
 from dpsql.model.tree import AggregateCall, Star
-from dpsql.model.vocabulary import TablePolicy
 from dpsql.model.walk import conjuncts, relations
 
 _SHARE = Interval(Fraction(0), Fraction(1))
@@ -41,7 +46,7 @@ def certain_numbers(
     policy = origin.policy
     has_found = any(c.private_bounds and c.bounds for t in policy.tables for c in t.columns)
     if has_found:
-        origin = replace(origin, policy=policy.with_tables(_without_found))
+        origin = replace(origin, policy=policy.with_tables(without_found_bounds))
     measured = [tuple(_measures(block, origin, has_found=has_found)) for block in blocks]
     ranges, shares = dict[int, Interval](), set[tuple[int, int]]()
     for released in relations(outer):
@@ -53,12 +58,6 @@ def certain_numbers(
             pairs = permutations(listed, 2)
             shares |= {(a.id, b.id) for (a, part), (b, whole) in pairs if _is_part(*part, whole[0])}
     return CertainNumbers(ranges, frozenset(shares))
-
-
-def _without_found(table: TablePolicy) -> TablePolicy:
-    """Return the table without bounds that were found: values may lie beyond them."""
-    columns = (replace(c, bounds=None) if c.private_bounds else c for c in table.columns)
-    return replace(table, columns=tuple(columns))
 
 
 def _measures(

@@ -22,7 +22,7 @@ from dpsql import functions
 from dpsql.model import algebra, tree
 from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.intervals import EVERYTHING, Facts, Interval, hull, lattice
-from dpsql.model.vocabulary import Policy
+from dpsql.model.vocabulary import Policy, TablePolicy
 from dpsql.model.walk import (
     both,
     composed,
@@ -243,6 +243,12 @@ class FactSource:
     finite: bool = False
     clips: bool = False
     limitless: bool = False
+
+
+def without_found_bounds(table: TablePolicy) -> TablePolicy:
+    """Return the table without bounds that were found: values may lie beyond them."""
+    columns = (replace(c, bounds=None) if c.private_bounds else c for c in table.columns)
+    return replace(table, columns=tuple(columns))
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from dpsql.compiler.infer.column_facts import (
     PublicData,
     Row,
     about,
+    without_found_bounds,
 )
 from dpsql.compiler.infer.infer import domain_of
 from dpsql.compiler.plan.private_plan import PrivateBlock, Tracked
@@ -47,8 +48,10 @@ def without_empty_blocks(
 ) -> Tracked:
     """Replace aggregates that have no rows by declaration with their constants.
 
-    Input of a stage stays, because it is released before its joins are known.
+    Input of a stage stays, because it is released before its joins are known. Bounds that were
+    found decide nothing, so that every step of a question measures the same.
     """
+    policy = policy.with_tables(without_found_bounds)
     origin = FactSource(policy, public, evaluate, policy.limits.max_public_groups)
     domain = partial(domain_of, policy=policy, public=public, evaluate=evaluate)
     judge = CertainRows(origin)
