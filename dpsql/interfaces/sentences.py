@@ -78,8 +78,8 @@ def sentence(notice: Notice, columns: Sequence[Column], door: Door | None = None
     >>> from dpsql.model.tree import INTEGER
     >>> total = (Column("total", INTEGER),)
     >>> print(sentence(Clipped((0,), "customers", True, 20, ((0, 500),), (0, 10000)), total))
-    customers add at most 10,000 each to total per group: 20 rows each, clipped to 0 … 500; what \
-that leaves out is not in ±
+    customers add at most 10,000 each to total per group: 20 rows each, clipped to 0 … 500; how \
+much that leaves out is unknown, and not in ±
     >>> print(sentence(Hidden((), "households", 164), ()))
     groups of fewer than about 164 households are not shown
     """
@@ -266,7 +266,7 @@ def _uncovered(notice: Clipped | FewValues | Sampled) -> str:
     """Return what a declared limit does to the interval, which covers noise alone."""
     side = "" if notice.side is CutSide.EITHER else f" ({notice.side})"
     what = "changes" if isinstance(notice, Clipped) and notice.rows is None else "leaves out"
-    return f"; what that {what} is not in ±{side}"
+    return f"; how much that {what} is unknown, and not in ±{side}"
 
 
 def _clipped(notice: Clipped, names: str) -> str:
