@@ -121,7 +121,10 @@ class ExpressionPrinter(ABC):
             case tree.Call():
                 return self._call(e)
             case tree.Cast():
-                return self._cast(e)
+                arg = self.text(e.arg)
+                text = self.converted(arg, e.type, e.span)
+                parsed = e.type == tree.DOUBLE and arg.type.kind is tree.Kind.VARCHAR
+                return Sized(self.without_nan(text.sql), tree.DOUBLE) if parsed else text
             case tree.AggregateCall(clip=tree.Clip()) | tree.AggregateCall(epsilon=Decimal()):
                 construct = "a named argument where nothing is released"
                 raise Refused(Reason.UNSUPPORTED_SYNTAX, e.span, construct=construct)
@@ -162,12 +165,6 @@ class ExpressionPrinter(ABC):
         if text is None:
             raise self.lacking(f"{call.function.upper()} of such values", call.span)
         return Sized(self.without_nan(text.sql), kind) if nan else text
-
-    def _cast(self, cast: tree.Cast) -> Sized:
-        arg = self.text(cast.arg)
-        text = self.converted(arg, cast.type, cast.span)
-        parsed = cast.type == tree.DOUBLE and arg.type.kind is tree.Kind.VARCHAR
-        return Sized(self.without_nan(text.sql), tree.DOUBLE) if parsed else text
 
     def _computed(self, call: tree.AggregateCall | tree.WindowCall, sql: str) -> Sized:
         """Return the result of an aggregate or window function."""

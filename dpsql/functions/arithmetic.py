@@ -213,10 +213,6 @@ def _whole_quotient_type(types: Types) -> SqlType | None:
     return INTEGER if types == (INTEGER, INTEGER) else None
 
 
-def _postgres_quotient_type(types: Types) -> SqlType | None:
-    return _whole_quotient_type(types) or _quotient_type(types)
-
-
 def _remainder_type(types: Types) -> SqlType | None:
     """Return the type of a remainder; None for INTEGER with DECIMAL and for more than 38 digits.
 
@@ -267,7 +263,7 @@ ARITHMETIC = (
     Function("int_div", _whole_quotient_type, _truncated_ratio, raises=_division_raises),
     Function(
         "pg_div",
-        _postgres_quotient_type,
+        lambda types: _whole_quotient_type(types) or _quotient_type(types),
         _truncated_ratio,
         raises=_division_raises,
         nan=_quotient_nan,

@@ -91,10 +91,6 @@ def _greatest(args: Args, kind: SqlType) -> Interval:
     return everyone
 
 
-def _case_nulls(args: Args) -> bool:
-    return any(arg.nullable for arg in _of(_then_positions, args))
-
-
 def _all_nullable(args: Args) -> bool:
     return all(arg.nullable for arg in args)
 
@@ -119,7 +115,7 @@ CONDITIONALS = (
         _case_type,
         _union(_then_positions),
         operands=_case_operands,
-        nulls=_case_nulls,
+        nulls=lambda args: any(arg.nullable for arg in _of(_then_positions, args)),
         union=_then_positions,
     ),
     Function(

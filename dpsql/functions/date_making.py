@@ -123,10 +123,6 @@ def _unknown_end(
     return lambda args, kind: not interval(args, kind).is_bounded
 
 
-def _seconds_raise(args: row.Args, kind: SqlType) -> bool:
-    return not _seconds_later(args, kind).is_bounded
-
-
 # --- TIME_BUCKET ------------------------------------------------------------------------------
 
 MONDAY = datetime(2000, 1, 3)  # noqa: DTZ001
@@ -206,10 +202,6 @@ def _buckets(args: row.Args, kind: SqlType, interval: Interval, limit: int) -> r
     return dates.every(kind, interval, limit, lambda moment: dates.moved(moment, unit, width))
 
 
-def _bucket_raises(args: row.Args, kind: SqlType) -> bool:
-    return not _bucketed(args, kind).is_bounded
-
-
 DATE_MAKING = (
     row.Function(
         "make_date",
@@ -223,7 +215,7 @@ DATE_MAKING = (
         "to_timestamp",
         row.fixed(TIMESTAMPTZ, row.NUMBERS),
         _seconds_later,
-        raises=_seconds_raise,
+        raises=lambda args, kind: not _seconds_later(args, kind).is_bounded,
     ),
     row.Function(
         "epoch_ms",
@@ -244,7 +236,7 @@ DATE_MAKING = (
         "time_bucket",
         _bucket_type,
         _bucketed,
-        raises=_bucket_raises,
+        raises=lambda args, kind: not _bucketed(args, kind).is_bounded,
         image=_buckets,
         accepts=_bucket_accepts,
     ),

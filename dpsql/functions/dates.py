@@ -169,10 +169,6 @@ CLOCK = frozenset("hour minute second milliseconds microseconds".split())
 DAY_OF_SECONDS = Interval(Fraction(0), Fraction(86_400))
 
 
-def _year_of_week(moment: datetime) -> int:
-    return moment.isocalendar()[0]
-
-
 def _year_and_week(moment: datetime) -> int:
     year, week, _ = moment.isocalendar()
     return 100 * year + week
@@ -183,7 +179,7 @@ PARTS = {
     "century": _Part(growing=lambda moment: (moment.year + 99) // 100),
     "decade": _Part(growing=lambda moment: moment.year // 10),
     "year": _Part(growing=lambda moment: moment.year),
-    "isoyear": _Part(growing=_year_of_week, raises_on=WEEKLY),
+    "isoyear": _Part(growing=lambda moment: moment.isocalendar()[0], raises_on=WEEKLY),
     "yearweek": _Part(growing=_year_and_week, raises_on=WEEKLY),
     "quarter": _Part(1, 4),
     "month": _Part(1, 12),
@@ -264,10 +260,6 @@ def _truncated_values(args: Args, kind: tree.SqlType, interval: Interval, limit:
     return every(kind, interval, limit, following)
 
 
-def _unbounded(args: Args, _kind: tree.SqlType) -> bool:
-    return is_far(args[1])
-
-
 def _extracted(args: Args, _kind: tree.SqlType) -> Interval:
     name, inside = part_of(args), moments(args[1])
     part = PARTS[name]
@@ -326,7 +318,7 @@ DATES = (
         "date_trunc",
         _truncated_type,
         _truncated,
-        raises=_unbounded,
+        raises=lambda args, _kind: is_far(args[1]),
         image=_truncated_values,
         accepts=names(UNITS),
         called=(2, 2),
@@ -507,10 +499,6 @@ def _next_last_day(day: datetime) -> datetime | None:
     return None if first is None else first.replace(day=monthrange(first.year, first.month)[1])
 
 
-def _far(args: Args, _kind: tree.SqlType) -> bool:
-    return is_far(args[0])
-
-
 DATE_ARITHMETIC = (
     Function(
         "date_add",
@@ -550,7 +538,7 @@ DATE_ARITHMETIC = (
         fixed(tree.DATE, TEMPORAL),
         _last_day,
         nulls=any_far,
-        raises=_far,
+        raises=lambda args, _kind: is_far(args[0]),
         image=_last_days,
         called=(1, 1),
     ),

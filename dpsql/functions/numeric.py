@@ -214,10 +214,6 @@ def _exponential(args: Args, _kind: SqlType) -> Interval:
     return image(math.exp, as_double(args[0])).intersect(POSITIVE)
 
 
-def _logarithm(args: Args, _kind: SqlType) -> Interval:
-    return image(math.log, as_double(args[0]))
-
-
 def negative_nan(args: Args) -> bool:
     """Test whether a root or logarithm may be NaN: its argument may be negative."""
     return not _not_negative(args[0].interval)
@@ -302,7 +298,7 @@ NUMERIC = (
     Function(
         "ln",
         fixed(DOUBLE, NUMBERS),
-        _logarithm,
+        lambda args, _kind: image(math.log, as_double(args[0])),
         raises=not_positive_raises,
         nan=negative_nan,
         called=(1, 1),

@@ -165,11 +165,6 @@ def _is_radix(args: tuple[Expression, ...]) -> bool:
     return fits and value_at(args, 1) in RADIXES
 
 
-def _shown(types: Types) -> SqlType | None:
-    """Return VARCHAR for one value of any type."""
-    return VARCHAR if len(types) == 1 else None
-
-
 TEXTS = (
     Function("chr", fixed(VARCHAR, WHOLE), raises=raising, called=(1, 1)),
     Function(
@@ -198,7 +193,7 @@ TEXTS = (
     ),
     # NULL parts are skipped.
     Function("concat_ws", _joined, nulls=lambda args: args[0].nullable, called=(2, None)),
-    Function("json_text", _shown),
+    Function("json_text", lambda types: VARCHAR if len(types) == 1 else None),
     Function("ascii", fixed(INTEGER, TEXT), CODE_POINTS, called=(1, 1)),
     Function("unicode", fixed(INTEGER, TEXT), CODE_POINTS, called=(1, 1)),
     Function("strlen", fixed(INTEGER, TEXT), LENGTHS, called=(1, 1)),

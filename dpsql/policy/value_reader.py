@@ -32,7 +32,7 @@ class Lines:
         table: Path = ()
         depth = 0
         # splitlines knows line ends that TOML does not.
-        plain = STRING.sub(_blanked, text).split("\n")
+        plain = STRING.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text).split("\n")
         for number, (line, bare) in enumerate(zip(text.split("\n"), plain, strict=True), 1):
             if depth == 0 and (header := HEADER.match(line)) and bare.lstrip().startswith("["):
                 table = header_parts(header["name"])
@@ -60,11 +60,6 @@ def header_parts(name: str) -> Path:
         ((part, nested),) = nested.items()
         parts.append(part)
     return tuple(parts)
-
-
-def _blanked(match: re.Match[str]) -> str:
-    """Return a string or comment replaced by blanks, with the same number of lines."""
-    return re.sub(r"[^\n]", " ", match[0])
 
 
 UNDECIDED = "DECIDE"

@@ -18,7 +18,7 @@ from dpsql.engines import ScratchTable
 from dpsql.mechanisms import widest
 from dpsql.model.interval_ends import Halves
 from dpsql.model.notices import Empty, Hidden, Notice, Unclear
-from dpsql.model.table import Table, Values, listed
+from dpsql.model.table import Table, listed
 from dpsql.model.table_names import STAGE
 from dpsql.model.tree import INTERVAL
 from dpsql.model.vocabulary import Answer, Column, Noisy, Receipt
@@ -116,16 +116,15 @@ def presented(rewritten: Rewritten, rows: Rows) -> Rows:
 def presented_table(rewritten: Rewritten, table: Table) -> Table:
     """Convert intervals in a table as `presented` does in rows."""
     lengths = _of_lengths(rewritten)
-    columns = (_lengths(c) if n in lengths else c for n, c in enumerate(table.columns))
+    columns = (
+        [_length(value) for value in listed(c)] if n in lengths else c
+        for n, c in enumerate(table.columns)
+    )
     return Table(len(table), list(columns)) if lengths else table
 
 
 def _of_lengths(rewritten: Rewritten) -> frozenset[int]:
     return frozenset(n for n, f in enumerate(rewritten.output) if f.type == INTERVAL)
-
-
-def _lengths(column: Values) -> list[timedelta | None]:
-    return [_length(value) for value in listed(column)]
 
 
 def _length(microseconds: int | None) -> timedelta | None:

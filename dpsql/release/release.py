@@ -125,13 +125,12 @@ def _public(
         for place, n in rows:
             column[place] = part[n]
     if listed.along:
-        complete = [_differences(column, listed.sizes, listed.along) for column in complete]
+        complete = [
+            differences(column.astype(object).reshape(listed.sizes), listed.along).ravel()
+            for column in complete
+        ]
     columns = withheld(_noisy(with_means(complete, plan), plan, sampler), plan)
     return Noisy(domain, _rows(plan, {**columns, **chosen}, len(domain)))
-
-
-def _differences(column: np.ndarray, sizes: Sequence[int], along: Sequence[int]) -> np.ndarray:
-    return differences(column.astype(object).reshape(sizes), along).ravel()
 
 
 def _noisy(

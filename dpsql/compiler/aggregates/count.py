@@ -41,18 +41,10 @@ def _any(bounded: recipe.BoundedCall) -> recipe.Parts:
     return (RowCount(condition, recipe.rows_of_unit(bounded)),)
 
 
-def _some(_bounded: recipe.BoundedCall, parts: tuple[Ref, ...]) -> Expression:
-    return parts[0].ge(1)
-
-
 def _but(bounded: recipe.BoundedCall) -> recipe.Parts:
     condition = recipe.conjunction(bounded.call.filter, ~bounded.expression)
     return (RowCount(condition, recipe.rows_of_unit(bounded)),)
 
 
-def _none(_bounded: recipe.BoundedCall, parts: tuple[Ref, ...]) -> Expression:
-    return parts[0].lt(1)
-
-
-BOOL_OR = recipe.Recipe(_any, _some)
-BOOL_AND = recipe.Recipe(_but, _none)
+BOOL_OR = recipe.Recipe(_any, lambda _bounded, parts: parts[0].ge(1))
+BOOL_AND = recipe.Recipe(_but, lambda _bounded, parts: parts[0].lt(1))

@@ -70,14 +70,10 @@ def better(
     equal = list(map(_equally, moves[1]))
     sizes = [len(parts) for parts, _ in (one, other)]
     first, second = (
-        _least(_costs(n, move, equal), order) for n, move in zip(sizes, moves, strict=True)
+        float(sum(cost ** (1 / (order + 1)) for cost in _costs(n, move, equal)) ** (order + 1))
+        for n, move in zip(sizes, moves, strict=True)
     )
     return first < second
-
-
-def _least(costs: Sequence[float], order: int) -> float:
-    """Return Σ c/share^n at the best shares."""
-    return float(sum(cost ** (1 / (order + 1)) for cost in costs) ** (order + 1))
 
 
 def _equally(moves: Mapping[int, float]) -> float:

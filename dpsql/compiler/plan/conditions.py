@@ -242,7 +242,9 @@ def _merged(name: str, parts: Iterable[Expression]) -> Iterator[Expression]:
                 subject
             ) == end.type and has_steps(end.type):
                 least = ends[subject].get(side, end)
-                ends[subject][side] = TIGHTER[name, side](least, end, key=_value)
+                ends[subject][side] = TIGHTER[name, side](
+                    least, end, key=lambda constant: constant.value
+                )
             case _:
                 yield part
     for (subject, _), constants in members.items():
@@ -250,10 +252,6 @@ def _merged(name: str, parts: Iterable[Expression]) -> Iterator[Expression]:
         yield listed if name == "or" else negated(listed)
     for subject, sides in ends.items():
         yield from _between(name, subject, sides)
-
-
-def _value(constant: Literal) -> Any:
-    return constant.value
 
 
 def _uncovered(part: Expression) -> Expression:

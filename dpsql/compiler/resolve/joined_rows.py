@@ -286,7 +286,10 @@ class _Limiter:
         table = self._table(rows)
         named = {field.name.lower(): field for field in rows.fields}
         keys = [named[name.lower()] for name in table.key if name.lower() in named] if table else []
-        order = [tree.SortKey(_hash_of(field)) for field in keys]
+        order = [
+            tree.SortKey(tree.Call("md5", (tree.Cast(field.ref, tree.VARCHAR),), tree.VARCHAR))
+            for field in keys
+        ]
         order += [tree.SortKey(field.ref) for field in keys]
         rank = self.identities.field("", tree.INTEGER)
         call = tree.WindowCall("row_number", (), (unit.ref,), tuple(order), type=tree.INTEGER)
@@ -308,9 +311,3 @@ class _Limiter:
             return None
         (name,) = table.link.columns
         return next((f for f in relation.fields if f.name.lower() == name.lower()), None)
-
-
-def _hash_of(field: Field) -> Expression:
-    """Return a hash of a key's text, in the order of which rows are kept."""
-    text = tree.Cast(field.ref, tree.VARCHAR)
-    return tree.Call("md5", (text,), tree.VARCHAR)

@@ -185,10 +185,6 @@ def _from_double(arg: Sized, kind: SqlType) -> Sized:
     return Sized(cut, kind, digits=STORED_DIGITS)
 
 
-def _truth(arg: Sized, kind: SqlType) -> Sized:
-    return Sized(f"CAST({arg.sql} AS INT)", kind, digits=1)
-
-
 def within_years(x: str, then: str) -> str:
     """Return `then` for dates in years 1 to 9999, else NULL; no engine shows others as a key."""
     return f"CASE WHEN CAST({x} AS DATE) BETWEEN {_FIRST_DAY} AND {_LAST_DAY} THEN {then} END"
@@ -208,7 +204,9 @@ _RULES: dict[tuple[Kind, Kind], _Rule] = {
     (Kind.INTEGER, Kind.INTEGER): _narrowed,
     (Kind.DECIMAL, Kind.INTEGER): _rounded,
     (Kind.DOUBLE, Kind.INTEGER): _from_double,
-    (Kind.BOOLEAN, Kind.INTEGER): _truth,
+    (Kind.BOOLEAN, Kind.INTEGER): lambda arg, kind: Sized(
+        f"CAST({arg.sql} AS INT)", kind, digits=1
+    ),
     (Kind.INTEGER, Kind.DECIMAL): _to_decimal,
     (Kind.DECIMAL, Kind.DECIMAL): _to_decimal,
     (Kind.INTEGER, Kind.DOUBLE): lambda arg, _kind: as_double(arg),

@@ -67,7 +67,7 @@ def compare(
             raise click.UsageError(f"--plot takes a file that ends with {', '.join(_PICTURES)}.")
         require_plot()
     reports = _reports(settings, name, delta)
-    writers = {"table": _text, "json": _json, "csv": _csv}
+    writers = {"table": lambda reports: "\n".join(map(_lines, reports)), "json": _json, "csv": _csv}
     with output(None) as write:
         write(writers[style](reports))
     if picture is not None:
@@ -112,10 +112,6 @@ def _has_distributions() -> bool:
         note(f"notice: {missing}")
         return False
     return True
-
-
-def _text(reports: Sequence[_Report]) -> str:
-    return "\n".join(map(_lines, reports))
 
 
 def _lines(report: _Report) -> str:

@@ -36,7 +36,10 @@ def show_tour(settings: CommandSettings, directory: Path) -> None:
         _title("2. Who buys, and for how much, by month? No limit is declared.", tour.BY_MONTH)
         _ask(proxy, tour.BY_MONTH, draws=True)
         _title("3. Rows of people never leave the database.", tour.ROWS)
-        _refuse(proxy, tour.ROWS)
+        try:
+            proxy.ask(Request(tour.ROWS, proxy.analyst(None), door="command line"))
+        except Refused as refused:
+            _show(f"{describe(refused, tour.ROWS, COMMAND_LINE)}\n")
         _title("4. The first question in other words: the same numbers, free.", tour.IN_OTHER_WORDS)
         _ask(proxy, tour.IN_OTHER_WORDS)
         epsilon = float(proxy.policy.budgets[0].query_epsilon)
@@ -70,13 +73,6 @@ def _ask(proxy: Proxy, sql: str, *, draws: bool = False) -> Answer:
     _show(table(answer, room).text + (f"\n{picture(answer, room)}" if draws else ""))
     note(cost_text(answer.receipt))
     return answer
-
-
-def _refuse(proxy: Proxy, sql: str) -> None:
-    try:
-        proxy.ask(Request(sql, proxy.analyst(None), door="command line"))
-    except Refused as refused:
-        _show(f"{describe(refused, sql, COMMAND_LINE)}\n")
 
 
 def _compare(settings: CommandSettings, directory: Path, first: Answer, epsilon: float) -> None:

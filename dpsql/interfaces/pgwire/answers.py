@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from dpsql.dialects.postgres.words import Numbered, Piece, numbered, pieces
 from dpsql.dialects.statements.statement_table import read_listing
-from dpsql.engines import Load, ScratchTable, Stop
+from dpsql.engines import Load, Stop
 from dpsql.interfaces.amounts import significant_places
 from dpsql.interfaces.asking import answered
 from dpsql.interfaces.doors import WIRE
@@ -210,7 +210,10 @@ class Answers:
         query, claimed = self._read(piece, stop)
         _require_given(query, len(values), piece)
         if claimed:
-            reports = self._reports(piece, stop)
+            reports = [
+                report(self.proxy, self.analyst, function)
+                for function in self.read(_named_reports, piece, stop)
+            ]
             synthetic = self.proxy.own_tables(self.analyst, stop)
             given = [*reports, *self.catalogue.shown(transaction.views, synthetic)]
             table = self.catalogue.ask(piece.text, tuple(values), given, stop)
@@ -247,11 +250,6 @@ class Answers:
     def _read(self, piece: Piece, stop: Stop) -> tuple[Numbered, bool]:
         """Return the statement with numbered parameters, and whether the catalogue answers it."""
         return self.read(numbered, piece, stop), self.claims(piece, stop)
-
-    def _reports(self, piece: Piece, stop: Stop) -> list[ScratchTable]:
-        """Return the reports on the analyst's spending that a statement names."""
-        named = self.read(_named_reports, piece, stop)
-        return [report(self.proxy, self.analyst, function) for function in named]
 
 
 def _announced_style(announced: Sequence[WireColumn]) -> str:

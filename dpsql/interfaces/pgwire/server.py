@@ -315,18 +315,15 @@ class Server:
                 case frontend.Startup() as startup:
                     return startup
                 case frontend.Cancel() as cancel:
-                    self._cancel(cancel)
+                    visit = self._visits.get(cancel.process)
+                    if visit is not None and hmac.compare_digest(visit.secret, cancel.secret):
+                        self._telemetry.event("cancel", connection=visit.number)
+                        visit.session.cancel()
                     return None
                 case frontend.Encrypt(gss=False) if self.present.context and not stream.encrypted:
                     await stream.encrypt(self.present.context, self.present.binding)
                 case frontend.Encrypt():
                     await stream.send(b"N")
-
-    def _cancel(self, cancel: frontend.Cancel) -> None:
-        visit = self._visits.get(cancel.process)
-        if visit is not None and hmac.compare_digest(visit.secret, cancel.secret):
-            self._telemetry.event("cancel", connection=visit.number)
-            visit.session.cancel()
 
     async def _logged_in(self, stream: MessageStream, visitor: Guest) -> None:
         users = await asyncio.to_thread(self.present.users)

@@ -81,10 +81,6 @@ def _one_of(*allowed: str) -> Rule:
     return rule
 
 
-def _integer(value: str) -> str:
-    return str(int(value))
-
-
 def _duration(value: str) -> str:
     return f"{int(milliseconds(value))}ms" if milliseconds(value) else "0"
 
@@ -160,7 +156,7 @@ _ALL = (
     Setting("dpsql.notices", "off", _truth),
     Setting("dpsql.within", "", _within),
     Setting("escape_string_warning", "on", _truth),
-    Setting("extra_float_digits", "1", _integer),
+    Setting("extra_float_digits", "1", lambda value: str(int(value))),
     Setting("idle_in_transaction_session_timeout", "0", _duration),
     Setting("idle_session_timeout", "0", _duration),
     Setting("in_hot_standby", "off", None, reported=True),

@@ -320,7 +320,9 @@ def sensitivity(vectors: RowVectors, neighbours: Neighbours) -> Sensitivity:
 def _text(layout: CellLayout, label: Input, kind: ModelType, way: Descent, rows: str) -> str:
     """Return SQL for the sums of all entries, in four levels: cells, score, multiplier, entries."""
     places = range(1, len(layout.parts) + 1)
-    contents = [_content(part, n) for n, part in enumerate(layout.parts, 1)]
+    contents = [
+        f"v{n}" if has_content(part) else str(STEPS) for n, part in enumerate(layout.parts, 1)
+    ]
     last, carried = len(layout.parts) + 1, _carried(layout)
     rows = coded(layout.columns, [f"{label.code} AS l0", f"{label.number} AS y"], _USE.source(rows))
     entries = " ".join(f"WHEN {n} THEN {layout.starts[n - 1]} + f{n}" for n in places)
@@ -350,11 +352,6 @@ def _text(layout: CellLayout, label: Input, kind: ModelType, way: Descent, rows:
         f"WHERE w.which = {_NOW} AND {there}) AS scored) AS bounded) AS off) AS every\n"
         f"CROSS JOIN (VALUES {listed}) AS p(part)) AS products GROUP BY entry"
     )
-
-
-def _content(part: InputPart, place: int) -> str:
-    """Return the SQL expression for the content of a part's cell, in steps."""
-    return f"v{place}" if has_content(part) else str(STEPS)
 
 
 def _carried(layout: CellLayout) -> str:

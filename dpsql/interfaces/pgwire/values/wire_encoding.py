@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
-from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from datetime import UTC, datetime, time, timedelta, tzinfo
 from decimal import Decimal
 from functools import partial
 from math import isinf, isnan
@@ -74,10 +74,6 @@ def _integer_text(oid: int) -> Encoder:
         return b"%d" % value
 
     return write
-
-
-def _bool_text(value: bool) -> bytes:  # noqa: FBT001
-    return b"t" if value else b"f"
 
 
 def _exact(value: Decimal | float) -> Decimal:
@@ -180,10 +176,6 @@ def _reg_binary(value: Any) -> bytes:
     return int(value).to_bytes(4, "big") if isinstance(value, int) else as_text(value)
 
 
-def _bool_binary(value: bool) -> bytes:  # noqa: FBT001
-    return b"\1" if value else b"\0"
-
-
 _NAN = 0xC000
 _ENDLESS = {Decimal("inf"): 0xD000, Decimal("-inf"): 0xF000}
 """Signs of numeric values without digits (PostgreSQL 15, utils/adt/numeric.c)."""
@@ -211,10 +203,6 @@ def _numeric_binary(value: Decimal | float) -> bytes:
     signed = 0x4000 if sign and groups else 0
     head = struct.pack("!HhHH", len(groups), weight if groups else 0, signed, scale)
     return head + struct.pack(f"!{len(groups)}H", *groups)
-
-
-def _date_binary(value: date) -> bytes:
-    return struct.pack("!i", (value - EPOCH.date()).days)
 
 
 def _time_binary(value: time) -> bytes:
@@ -246,7 +234,7 @@ def _array_binary(oid: int, element: Encoder, lower: int, values: Sequence[Any])
 
 _TEXT: dict[int, Encoder] = {
     **{oid: _integer_text(oid) for oid in type_oids.INTEGERS},
-    type_oids.BOOL: _bool_text,
+    type_oids.BOOL: lambda value: b"t" if value else b"f",
     type_oids.BYTEA: lambda value: b"\\x" + value.hex().encode(),
     type_oids.FLOAT4: float_text,
     type_oids.FLOAT8: float_text,
@@ -259,12 +247,12 @@ _TEXT: dict[int, Encoder] = {
 
 _BINARY: dict[int, Encoder] = {
     **{oid: _integer_binary(oid) for oid in type_oids.INTEGERS},
-    type_oids.BOOL: _bool_binary,
+    type_oids.BOOL: lambda value: b"\1" if value else b"\0",
     type_oids.BYTEA: bytes,
     type_oids.FLOAT4: partial(struct.pack, "!f"),
     type_oids.FLOAT8: partial(struct.pack, "!d"),
     type_oids.NUMERIC: _numeric_binary,
-    type_oids.DATE_OID: _date_binary,
+    type_oids.DATE_OID: lambda value: struct.pack("!i", (value - EPOCH.date()).days),
     type_oids.TIME_OID: _time_binary,
     type_oids.TIMESTAMP_OID: _timestamp_binary,
     type_oids.TIMESTAMPTZ_OID: lambda value: _timestamp_binary(_aware(value).astimezone(UTC)),
