@@ -13,6 +13,7 @@ an object, is something.
 from __future__ import annotations
 
 import ast
+import builtins
 import re
 import sys
 import tempfile
@@ -155,8 +156,34 @@ def documented(tree: ast.Module) -> Iterator[ast.Expr]:
             yield node
 
 
+def bundles(trees: dict[Path, ast.Module]) -> Iterator[tuple[Path, int, str]]:
+    """Calls that unpack a sequence into parameters with names.
+
+    A call such as `zip(*rows)` is no bundle: its callee takes any number of arguments, and a
+    sequence is what it is for. Callees of that kind are functions of the package with `*`
+    parameters, methods of sets, and everything that the package does not define.
+    """
+    named, spreading = set(), {*dir(builtins), *dir(set)}
+    for node in (node for tree in trees.values() for node in ast.walk(tree)):
+        if isinstance(node, ast.ClassDef):
+            named.add(node.name)
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            (spreading if node.args.vararg else named).add(node.name)
+    for path, tree in trees.items():
+        nodes = list(ast.walk(tree))
+        froms = (n for n in nodes if isinstance(n, ast.ImportFrom))
+        outside = {a.name for n in froms if not str(n.module).startswith("dpsql") for a in n.names}
+        for call in (n for n in nodes if isinstance(n, ast.Call)):
+            callee = (
+                call.func.attr if isinstance(call.func, ast.Attribute) else ast.unparse(call.func)
+            )
+            unpacks = any(isinstance(argument, ast.Starred) for argument in call.args)
+            if unpacks and callee in named - spreading - outside:
+                yield path, call.lineno, callee
+
+
 def shapes(trees: dict[Path, ast.Module]) -> Iterator[tuple[str, int]]:
-    """Helpers that are used once, starred arguments, long functions and wide classes."""
+    """Helpers that are used once, bundles of arguments, long functions and wide classes."""
     nodes = [node for tree in trees.values() for node in ast.walk(tree)]
     functions = [n for n in nodes if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
     helpers = 0
@@ -170,9 +197,7 @@ def shapes(trees: dict[Path, ast.Module]) -> Iterator[tuple[str, int]]:
             for f in ast.walk(tree)
         )
     yield f"private helpers used once, of at most {SHORT} lines", helpers
-    calls = [n for n in nodes if isinstance(n, ast.Call)]
-    starred = [c for c in calls if any(isinstance(a, ast.Starred) for a in c.args)]
-    yield "calls with starred arguments", len(starred)
+    yield "calls with bundles of starred arguments", len(list(bundles(trees)))
     long = [f for f in functions if (f.end_lineno or 0) - f.lineno >= MAX_LINES]
     yield f"functions of over {MAX_LINES} lines", len(long)
     wide = [

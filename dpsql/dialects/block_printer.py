@@ -311,8 +311,14 @@ class BlockPrinter(ABC):
     def row_stages(self) -> list[str]:
         """Return the stages up to rows, without units that break an enforced claim."""
         rows, weight = self.rows_of_units(), None if self.weight is None else "w"
-        given = self.enforced, self.keys, self.inputs, weight, self.materialized
-        return EnforcedRows(rows, *given).stages
+        return EnforcedRows(
+            rows,
+            claims=self.enforced,
+            keys=self.keys,
+            inputs=self.inputs,
+            weight=weight,
+            materialized=self.materialized,
+        ).stages
 
     def totals(self) -> str:
         """Return the query of unclipped totals, one row per unit and group."""
@@ -540,10 +546,10 @@ class BlockPrinter(ABC):
         """Return the value as an integer of the grid, clamped to its ends."""
         grid, constant = query.grid, self.printer().constant
         if grid.kind.kind in (tree.Kind.DATE, tree.Kind.TIMESTAMP, tree.Kind.TIMESTAMPTZ):
-            ends = (
+            low, high = (
                 constant(tree.Literal(grid.value(n), grid.kind)) for n in (grid.lower, grid.upper)
             )
-            return self.instant(grid.kind, self.lattice.clamped(x, *ends))
+            return self.instant(grid.kind, self.lattice.clamped(x, low, high))
         row = ClippedSum(
             argument=query.argument,
             condition=None,

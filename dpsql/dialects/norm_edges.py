@@ -8,7 +8,6 @@ from __future__ import annotations
 from math import isqrt
 
 from dpsql.compiler.plan.measurement_kinds import RangeVote, ScaledTotal, Vote
-from dpsql.mechanisms.norm_bounds import Octaves
 from dpsql.model.vocabulary import Norm
 
 SQUARED_BITS = 44
@@ -29,8 +28,7 @@ def bits_of(part: Vote | ScaledTotal) -> int:
 
 def first_place(vote: Vote | RangeVote) -> int:
     """Return the index of the lowest log2 bin, or half bin, of the histogram."""
-    bins = vote.bins if isinstance(vote, Vote) else Octaves(*vote.octaves)
-    return bins.places[0]
+    return vote.bins.places[0]
 
 
 def edges_of(vote: Vote | RangeVote) -> list[int]:
@@ -38,11 +36,9 @@ def edges_of(vote: Vote | RangeVote) -> list[int]:
 
     Each is the largest norm in the bin on the scale of `norm_of_unit`, which is squared for L2.
     """
-    bins, half, bits = Octaves(*vote.octaves), 1, 0
-    if isinstance(vote, Vote):
-        bins = vote.bins
-        if vote.norm is Norm.L2:
-            half, bits = 2, bits_of(vote) * bins.parts
+    bins, half, bits = vote.bins, 1, 0
+    if isinstance(vote, Vote) and vote.norm is Norm.L2:
+        half, bits = 2, bits_of(vote) * bins.parts
     return [
         _root_of_power(bins.whole ** (2 * half), 2 * half * (place - bits) // bins.parts)
         for place in bins.places[:-1]

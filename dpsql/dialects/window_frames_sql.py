@@ -12,11 +12,12 @@ def framed(frame: Frame) -> str:
     'ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW'
     """
     excluded = f" EXCLUDE {frame.exclude}" if frame.exclude else ""
-    ends = f"{_frame_end(*frame.start)} AND {_frame_end(*frame.end)}"
+    ends = f"{_frame_end(frame.start)} AND {_frame_end(frame.end)}"
     return f"{frame.unit} BETWEEN {ends}{excluded}"
 
 
-def _frame_end(offset: int | None, direction: int) -> str:
+def _frame_end(end: tuple[int | None, int]) -> str:
+    offset, direction = end
     if offset == 0:
         return "CURRENT ROW"
     size = "UNBOUNDED" if offset is None else str(offset)

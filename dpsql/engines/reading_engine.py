@@ -123,8 +123,7 @@ class ReadingEngine(SupervisedWorker, Generic[T]):
         date outside of years 1 to 9999 is left out. Raises the errors of every call.
         """
         statement, parameters = self._said(sql, tables, sampling_key)
-        request = statement, parameters, keys, parts
-        chunks = self._ask("aggregate", *request, stop=stop, data=data)
+        chunks = self._ask("aggregate", statement, parameters, keys, parts, stop=stop, data=data)
         groups = [group for chunk in chunks for group in chunk]
         columns = [_integers([whole[n] for _key, whole in groups]) for n in range(parts)]
         return Exact([tuple(key) for key, _whole in groups], columns)

@@ -14,18 +14,9 @@ from string import Formatter
 from dpsql.interfaces.amounts import loss_text, plain, share_text
 from dpsql.interfaces.doors import Door
 from dpsql.interfaces.wordings import WORDINGS, Alternatives, ExitCode
+from dpsql.model import errors
 from dpsql.model.dataclass import dataclass
-from dpsql.model.errors import (
-    DpsqlError,
-    Failed,
-    LedgerError,
-    MissingExtra,
-    Offer,
-    PolicyError,
-    Refused,
-    Unreachable,
-    WrongVersion,
-)
+from dpsql.model.errors import Refused
 from dpsql.model.signs import BEFORE, BETWEEN
 from dpsql.model.tree import NOWHERE, Span
 from dpsql.model.vocabulary import Loss
@@ -52,7 +43,7 @@ class Message:
     line: int | None = None
     column: int | None = None
     excerpt: str | None = None
-    offer: Offer | None = None
+    offer: errors.Offer | None = None
 
     def __str__(self) -> str:
         where = "" if self.line is None else f" at {self.line}:{self.column}"
@@ -76,7 +67,7 @@ class RemoteError(Exception):
         self.message = message
 
 
-def describe(error: DpsqlError, sql: str = "", door: Door | None = None) -> Message:
+def describe(error: errors.DpsqlError, sql: str = "", door: Door | None = None) -> Message:
     """Return the message of an error in the text `sql`. Never raises, and adds no facts.
 
     Fixes use the words of the interface `door`, if it is known.
@@ -92,7 +83,7 @@ def describe(error: DpsqlError, sql: str = "", door: Door | None = None) -> Mess
     match error:
         case Refused():
             return _refusal(error, sql, door)
-        case PolicyError():
+        case errors.PolicyError():
             where = error.path if error.line is None else f"{error.path}:{error.line}"
             headline = printable(f"{where}: {error.message}")
             return Message(
@@ -103,15 +94,15 @@ def describe(error: DpsqlError, sql: str = "", door: Door | None = None) -> Mess
                 exit_code=ExitCode.BAD_INPUT,
                 sqlstate="F0000",
             )
-        case Failed():
+        case errors.Failed():
             return _failure(error)
-        case Unreachable():
+        case errors.Unreachable():
             return _plain_error("unreachable", error, ExitCode.UNREACHABLE, "08001")
-        case LedgerError():
+        case errors.LedgerError():
             return _plain_error("ledger", error, ExitCode.UNREACHABLE, "58030")
-        case WrongVersion():
+        case errors.WrongVersion():
             return _plain_error("wrong-version", error, ExitCode.UNREACHABLE, "0A000")
-        case MissingExtra():
+        case errors.MissingExtra():
             return _plain_error("missing-extra", error, ExitCode.USAGE, "0A000")
         case _:
             return _plain_error("error", error, ExitCode.UNREACHABLE, "XX000")
@@ -151,7 +142,7 @@ def _share(facts: dict[str, object]) -> dict[str, str]:
             return {}
 
 
-def _failure(error: Failed) -> Message:
+def _failure(error: errors.Failed) -> Message:
     if error.too_large:
         fix = "Ask for fewer rows: join what is released to fewer, or add LIMIT."
         return Message(
@@ -173,7 +164,9 @@ def _failure(error: Failed) -> Message:
     )
 
 
-def _plain_error(code: str, error: DpsqlError, exit_code: ExitCode, sqlstate: str) -> Message:
+def _plain_error(
+    code: str, error: errors.DpsqlError, exit_code: ExitCode, sqlstate: str
+) -> Message:
     return Message(
         code=code,
         headline=printable(str(error)),

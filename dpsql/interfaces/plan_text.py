@@ -102,7 +102,8 @@ def _short(explanation: Explanation, width: int, door: Door | None) -> Iterator[
     expected = explanation.expected or (None,) * len(explanation.columns)
     forecasts = explanation.forecasts or (None,) * len(explanation.columns)
     columns = zip(explanation.columns, expected, forecasts, strict=True)
-    yield from grid([("column", "type", "± at 95 %"), *(_column(*each) for each in columns)])
+    rows = (_column(column, error, forecast) for column, error, forecast in columns)
+    yield from grid([("column", "type", "± at 95 %"), *rows])
     if any(forecasts):
         yield from _sentence(_ABOUT, width)
     pairs = zip(explanation.columns, forecasts, strict=True)
@@ -160,9 +161,15 @@ def _charge(explanation: Explanation) -> Iterator[str]:
         yield f"Charge: ε = {plain(explanation.epsilon)} as one query, {charge} ({accountant})."
     whose = f" of {explanation.analyst}" + (f", {explanation.cap}" if explanation.cap else "")
     whose += f", in {explanation.window}" if explanation.window else ""
-    who = explanation.budget, whose, accountant
-    state = explanation.charge, explanation.spent, explanation.limit
-    yield from budget_lines(*who, *state, explanation.rest)
+    yield from budget_lines(
+        explanation.budget,
+        whose,
+        accountant,
+        explanation.charge,
+        explanation.spent,
+        explanation.limit,
+        explanation.rest,
+    )
     for each in explanation.beside:
         yield f"Before this query, {printable(spending_text(each, accountant))}."
     blocks = explanation.blocks[explanation.searches :]
@@ -465,7 +472,7 @@ def _everything(explanation: Explanation) -> dict[str, Any]:
         "remembered": explanation.remembered,
         "affordable": (explanation.spent + explanation.charge).fits(explanation.limit),
         "left": None if explanation.rest is None else _rest(explanation.rest),
-        "columns": [_json_column(*pair) for pair in columns],
+        "columns": [_json_column(column, error, forecast) for column, error, forecast in columns],
         "told": list(sentences(explanation.notices, explanation.columns)),
         "bounds": [
             {"column": bound.column, "most": list(bound.most), "margin": bound.margin}

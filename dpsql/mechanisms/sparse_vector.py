@@ -85,8 +85,13 @@ def sparse_vector(epsilon: Fraction, alarms: int, *, one_way: bool = False) -> S
     shifts = alarms if one_way else 2 * alarms
     ratio = Fraction(round(_GRAIN * shifts ** (2 / 3)), _GRAIN)
     first = epsilon / (1 + ratio)
-    noises = laplace(1, first), laplace(shifts, epsilon - first)
-    return SparseVector(alarms, one_way, *noises, ApproximateEvent(epsilon))
+    return SparseVector(
+        alarms,
+        one_way,
+        laplace(1, first),
+        laplace(shifts, epsilon - first),
+        ApproximateEvent(epsilon),
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -189,9 +189,9 @@ def _additions(
 
 def _blocks(text: str, policy: Policy, public: PublicTables) -> Sequence[BlockPlan]:
     """Return the blocks of a statement; () if it is refused."""
-    payer = policy.budgets[0], Fraction(1)
     try:
-        return prepare(parse(text), policy, *payer, public, public.evaluate).blocks
+        budget, epsilon = policy.budgets[0], Fraction(1)
+        return prepare(parse(text), policy, budget, epsilon, public, public.evaluate).blocks
     except Refused:
         return ()
 

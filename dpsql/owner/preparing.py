@@ -82,8 +82,13 @@ def preparation(path: str) -> Iterator[Preparation]:
         if policy.data != writer.identity:
             raise Unreachable("The data has changed meanwhile. Try again.")
         tables = tuple(table.name for table in prepared_tables(policy))
-        identity = secrets.token_hex(8), writer.identity, policy.version
-        store = PreparedStore(*identity, tables, tuple(each.rollup for each in rollups))
+        store = PreparedStore(
+            secrets.token_hex(8),
+            writer.identity,
+            policy.version,
+            tables,
+            tuple(each.rollup for each in rollups),
+        )
         grown = writer.grown(store)
         steps = tuple(_steps(policy, rollups, writer, grown or {}))
         there = writer.begin(store)

@@ -73,13 +73,13 @@ def _of_group(
         reader.fail("analysts", "analysts must list analysts of this policy.", fix)
     if "budget" not in reader.values:
         paying = tuple(budgets[pot] for pot in dict.fromkeys(of[member] for member in members))
-        named = f"group {name}", paying, frozenset(members)
-        return _cap(reader, *named, trusted=trusted, across=True)
+        of_members = frozenset(members)
+        return _cap(reader, f"group {name}", paying, of_members, trusted=trusted, across=True)
     budget = reader.text("budget")
     if budget not in budgets:
         reader.fail("budget", f"There is no budget {budget}.", name_budget(budget, budgets))
-    named = f"group {name}", (budgets[budget],), frozenset(members)
-    return _cap(reader, *named, trusted=trusted)
+    paid = (budgets[budget],)
+    return _cap(reader, f"group {name}", paid, frozenset(members), trusted=trusted)
 
 
 def name_budget(name: str, budgets: Iterable[str]) -> str:

@@ -11,6 +11,7 @@ from dpsql.model.file_formats import is_text
 from dpsql.model.resources import Database
 from dpsql.model.schema import ForeignKey, Schema, SchemaColumn, SchemaTable
 from dpsql.model.tree import Kind, identifier
+from dpsql.policy import unit_paths
 from dpsql.policy.budget_choices import BudgetChoice, budget_lines
 from dpsql.policy.caps import SUM
 from dpsql.policy.check_constraints import NUMBERS, Check, checks
@@ -18,16 +19,7 @@ from dpsql.policy.column_words import column_words, identifies, is_amount
 from dpsql.policy.edit import toml_key
 from dpsql.policy.file_drafts import TypesFrom, section_lines, type_part
 from dpsql.policy.private_views import materialize
-from dpsql.policy.unit_paths import (
-    Routes,
-    UnitColumns,
-    dictionaries,
-    key_of,
-    names_another,
-    paths,
-    proposals,
-    with_referenced_keys,
-)
+from dpsql.policy.unit_paths import dictionaries
 from dpsql.policy.value_reader import UNDECIDED
 
 _TIMES = (Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMPTZ)
@@ -51,7 +43,7 @@ class Decisions:
     `types` is the source of the types of text files.
     """
 
-    unit: UnitColumns | None = None
+    unit: unit_paths.UnitColumns | None = None
     public: frozenset[str] = frozenset()
     shown: frozenset[str] = frozenset()
     other_people: str = UNDECIDED
@@ -108,18 +100,18 @@ class Drafter:
 
     schema: Schema
     decisions: Decisions
-    unit: UnitColumns | None
-    routes: dict[str, Routes]
+    unit: unit_paths.UnitColumns | None
+    routes: dict[str, unit_paths.Routes]
     nullable: bool
     database: Database = Database("")
 
     @staticmethod
     def of(schema: Schema, decisions: Decisions) -> Drafter:
         """Return a drafter for the owner's decisions."""
-        schema = with_referenced_keys(schema)
-        likely = proposals(schema) if decisions.unit is None else [decisions.unit]
+        schema = unit_paths.with_referenced_keys(schema)
+        likely = unit_paths.proposals(schema) if decisions.unit is None else [decisions.unit]
         unit = likely[0] if likely else None
-        proposed = {} if unit is None else paths(schema, unit)
+        proposed = {} if unit is None else unit_paths.paths(schema, unit)
         routes = {
             name: replace(r, same=tuple(k for k in r.same if k.table not in decisions.public))
             for name, r in proposed.items()
@@ -141,7 +133,7 @@ class Drafter:
         """Test whether a table is the one whose rows are the units."""
         return self.unit is not None and self.unit.has_table and self.unit.column(name) is not None
 
-    def names_people(self, name: str, routes: Routes) -> bool:
+    def names_people(self, name: str, routes: unit_paths.Routes) -> bool:
         """Test whether a table holds the unit, or leads to it by a declared key, not by a guess."""
         unit = self.unit
         if unit is None or unit.column(name):
@@ -228,7 +220,7 @@ class Drafter:
             yield from self.public(table)
             return
         yield f"[tables.{toml_key(table.name)}]"
-        if key := key_of(table):
+        if key := unit_paths.key_of(table):
             yield _key(key) + ("" if table.primary_key else "  # by its name")
         routes = self.routes[table.name]
         yield from _links(routes)
@@ -329,7 +321,7 @@ class Drafter:
         routes = self.routes[table.name]
         links = (name for link in (*routes.links, *routes.same) for name in link.columns)
         own = None if self.unit is None else self.unit.column(table.name)
-        naming = {*key_of(table), *links, own}
+        naming = {*unit_paths.key_of(table), *links, own}
         amount = column.type.kind in NUMBERS and is_amount(column_words(table, column.name))
         return amount and column.name not in naming
 
@@ -344,15 +336,15 @@ PUBLIC = 'access = "public"'
 
 def hidden_columns(
     table: SchemaTable,
-    unit: UnitColumns | None,
-    routes: Routes,
+    unit: unit_paths.UnitColumns | None,
+    routes: unit_paths.Routes,
     columns: Sequence[SchemaColumn] | None = None,
 ) -> list[str]:
     """Return columns of a private table, or some of them, that look as if they named people and
     are not keys or links.
     """
     links = (*routes.links, *routes.same)
-    leading = {name for link in links for name in link.columns} | {*key_of(table)}
+    leading = {name for link in links for name in link.columns} | {*unit_paths.key_of(table)}
     if unit is not None:
         leading |= {unit.column(table.name) or ""}
     return [
@@ -360,7 +352,7 @@ def hidden_columns(
         for column in columns or table.columns
         if column.name not in leading and column.type is not None
         if identifies(table, column.name)
-        or (unit is not None and names_another(table, column, unit))
+        or (unit is not None and unit_paths.names_another(table, column, unit))
     ]
 
 
@@ -368,7 +360,7 @@ def public_lines(table: SchemaTable) -> Iterator[str]:
     """Yield the lines of a table with rows that everybody may see, if its owner says so."""
     yield f"[tables.{toml_key(_comment(table.name))}]{_about_view(table)}"
     yield PUBLIC
-    if key := key_of(table):
+    if key := unit_paths.key_of(table):
         yield _comment(_key(key))
 
 
@@ -408,7 +400,7 @@ def _link(key: ForeignKey) -> str:
     return f"column = [{columns}], references = {_text(target)}"
 
 
-def _links(routes: Routes) -> Iterator[str]:
+def _links(routes: unit_paths.Routes) -> Iterator[str]:
     """Yield the lines of the link to the unit; each further link may name another person."""
     links = list(map(_link, routes.links))
     if len(links) == 1:

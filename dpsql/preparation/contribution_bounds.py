@@ -32,7 +32,6 @@ from dpsql.mechanisms import norm_bounds, standard_deviation
 from dpsql.mechanisms.clipping_bias import ClippedAnswer, best_bound
 from dpsql.mechanisms.norm_bounds import (
     NormBound,
-    Octaves,
     chosen,
     for_keys,
     seen,
@@ -100,7 +99,8 @@ def split(widest: Prepared, budget: Budget, epsilon: Decimal) -> Split:
     """Return the division of the charge for a question that needs polls."""
     accountant = accountants.get(budget.accountant)
     part = share(widest, accountant)
-    return Split(part, *shares(accountant, budget, epsilon, 1, part, selecting=(widest.selects,)))
+    polls, rest = shares(accountant, budget, epsilon, 1, part, selecting=(widest.selects,))
+    return Split(part, polls, rest)
 
 
 Held: TypeAlias = tuple[tuple[str, ...], Prepared, Answer]
@@ -119,8 +119,8 @@ def norms_of(widest: Prepared, answers: Sequence[Held]) -> tuple[FoundNorm, ...]
     for poll in widest.polls:
         if poll.beside is not None:
             beside = next(other for other in widest.polls if other.key == poll.beside)
-            both = (poll, results[poll.key]), (beside, results[beside.key])
-            bounds |= {norm.key: norm for norm in _of_both(widest, *both)}
+            both = _of_both(widest, (poll, results[poll.key]), (beside, results[beside.key]))
+            bounds |= {norm.key: norm for norm in both}
         elif poll.key not in sizes:
             bounds[poll.key] = _norm_of(widest, poll, results[poll.key])
     return tuple(bounds[poll.key] for poll in widest.polls)
@@ -162,7 +162,7 @@ def _norm_of(widest: Prepared, poll: Poll, result: _Result) -> FoundNorm:
             ratios = [int(RATIO_STEPS * edge) for edge in (lowest, *edges, edges[-1])]
             return _middle(poll.key, ratios, counts, noise)
         case RangeVote():
-            bound, visible = norm_bounds.largest(Octaves(*vote.octaves), counts, noise)
+            bound, visible = norm_bounds.largest(vote.bins, counts, noise)
             return FoundNorm(poll.key, bound, 0, visible)
         case None:
             raise AssertionError(poll)

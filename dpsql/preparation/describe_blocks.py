@@ -18,31 +18,10 @@ from math import sqrt
 from typing import assert_never
 
 from dpsql.compiler.calibrate.choices import rank_error
+from dpsql.compiler.plan import measurement_kinds, private_plan
 from dpsql.compiler.plan.canonical import Writer
 from dpsql.compiler.plan.lattices import Choice, Histogram, RangeStrategy, TreeRelease
-from dpsql.compiler.plan.measurement_kinds import (
-    BlockAverage,
-    ClippedSum,
-    DistinctCount,
-    DistinctSum,
-    Measurement,
-    RowCount,
-    RowTest,
-    ScaledTotal,
-    StableMean,
-    UnitCount,
-    ValueTotal,
-    adds_rows,
-)
 from dpsql.compiler.plan.prepared import Prepared
-from dpsql.compiler.plan.private_plan import (
-    BlockPlan,
-    BlockSql,
-    Contribution,
-    PrivatePlan,
-    Release,
-    Rewritten,
-)
 from dpsql.compiler.plan.published_keys import ListedKeys, ThresholdKeys, TopKeys, TrialKeys
 from dpsql.dialects.literal_sql import constant
 from dpsql.dialects.operators import OPERATORS
@@ -112,7 +91,9 @@ def description(
 _SCALED = "enforced by clipping what each unit's totals add up to: max_per_unit"
 
 
-def describe(plan: BlockPlan, sql: BlockSql, policy: Policy) -> BlockLines:
+def describe(
+    plan: private_plan.BlockPlan, sql: private_plan.BlockSql, policy: Policy
+) -> BlockLines:
     """Return one block as lines: unit, limits, keys, measurements, facts and SQL."""
     limits = (
         _limit("groups per unit (L0)", plan.groups, plan),
@@ -142,7 +123,7 @@ def describe(plan: BlockPlan, sql: BlockSql, policy: Policy) -> BlockLines:
     )
 
 
-def _limit(name: str, limit: Contribution, plan: BlockPlan) -> LimitLine:
+def _limit(name: str, limit: private_plan.Contribution, plan: private_plan.BlockPlan) -> LimitLine:
     """Return a limit, and whether its basis is proved by the kernel or enforced in SQL."""
     how, claims = limit.how, plan.block.enforced
     if how.startswith("proved"):
@@ -156,7 +137,7 @@ def _number(value: Fraction) -> float:
     return value.numerator if value.denominator == 1 else float(value)
 
 
-def notes(plan: PrivatePlan) -> Iterator[str]:
+def notes(plan: private_plan.PrivatePlan) -> Iterator[str]:
     """Yield sentences on measurements that are made to agree, or that private keys prevent
     from it.
     """
@@ -177,7 +158,7 @@ def notes(plan: PrivatePlan) -> Iterator[str]:
             )
 
 
-def _stored(rewritten: Rewritten, policy: Policy) -> Iterator[str]:
+def _stored(rewritten: private_plan.Rewritten, policy: Policy) -> Iterator[str]:
     """Yield a sentence on the prepared tables that are read."""
     listed = [name for name in rewritten.stored if not is_withheld(name, policy)]
     if listed:
@@ -201,33 +182,35 @@ def _of_ranges(strategy: RangeStrategy, names: Mapping[int, str]) -> str:
     )
 
 
-def helps(blocks: Sequence[BlockPlan]) -> tuple[Help, ...]:
+def helps(blocks: Sequence[private_plan.BlockPlan]) -> tuple[Help, ...]:
     """Return advice that reduces the errors of these blocks, or hides less, without repetition."""
     return tuple(dict.fromkeys(help_ for block in blocks for help_ in _helps(block)))
 
 
-def _helps(plan: BlockPlan) -> Iterator[Help]:
+def _helps(plan: private_plan.BlockPlan) -> Iterator[Help]:
     names = labels(plan.block.rows)
     if plan.block.keys and plan.domain is None:
         yield PublicKeys(tuple(key.field.name for key in plan.block.keys))
     rows = plan.rows_per_group.value
     # If contributions are found privately, noise is proportional to them and not to declared
     # limits.
-    sums = [] if rows is None else list(filter(adds_rows, plan.queries))
+    sums = [] if rows is None else list(filter(measurement_kinds.adds_rows, plan.queries))
     written = {argument for measure in plan.block.measures for argument in measure.call.args}
     for query in sums:
-        if not isinstance(query, ValueTotal) or query.argument not in written:
+        if not isinstance(query, measurement_kinds.ValueTotal) or query.argument not in written:
             continue
         if query.upper - query.lower > 1:
             step = float(query.lattice.step)
             yield TighterBounds(term(query.argument, names), query.lower * step, query.upper * step)
     if sums and rows is not None and rows > 1:
         yield FewerRows(rows)
-    if plan.l0 > 1 and not any(isinstance(query, ScaledTotal) for query in plan.queries):
+    if plan.l0 > 1 and not any(
+        isinstance(query, measurement_kinds.ScaledTotal) for query in plan.queries
+    ):
         yield FewerGroups(plan.l0)
 
 
-def _keys(plan: BlockPlan, columns: Mapping[int, str]) -> str:
+def _keys(plan: private_plan.BlockPlan, columns: Mapping[int, str]) -> str:
     names = ", ".join(key.field.name for key in plan.block.keys)
     if not plan.block.keys:
         return ""
@@ -248,7 +231,7 @@ def _keys(plan: BlockPlan, columns: Mapping[int, str]) -> str:
             assert_never(keys)
 
 
-def _top(plan: BlockPlan, keys: TopKeys, names: Mapping[int, str]) -> str:
+def _top(plan: private_plan.BlockPlan, keys: TopKeys, names: Mapping[int, str]) -> str:
     top, scored = keys.top, keys.unreleased
     step = float(scored.lattice.step)
     which = "lowest" if top.lowest else "highest"
@@ -294,19 +277,19 @@ def _near(threshold: Threshold) -> str:
     )
 
 
-def _adjusted(release: Release, plan: BlockPlan) -> str:
+def _adjusted(release: private_plan.Release, plan: private_plan.BlockPlan) -> str:
     adjusted = any(release.field.id in agreement.places for agreement in plan.agreements)
     return ", then adjusted to agree with the others of its rows" if adjusted else ""
 
 
-def _along(plan: BlockPlan) -> list[int]:
+def _along(plan: private_plan.BlockPlan) -> list[int]:
     """Return the number of values of each key along which differences are measured."""
     keys = plan.keys
     return [keys.sizes[n] for n in keys.along or ()] if isinstance(keys, ListedKeys) else []
 
 
 def _release(
-    release: Release, names: Mapping[int, str], adjusted: str, along: Sequence[int]
+    release: private_plan.Release, names: Mapping[int, str], adjusted: str, along: Sequence[int]
 ) -> ReleaseLine:
     """Return one measurement as a line; for differences along keys, with the errors of the
     cells.
@@ -351,37 +334,37 @@ def _otherwise(noise: Noise, step: float) -> str:
     return f"{noise.mechanism.value}, error {approximate(standard_deviation(noise) * step)}{price}"
 
 
-def _measured(release: Release, names: Mapping[int, str]) -> str:
+def _measured(release: private_plan.Release, names: Mapping[int, str]) -> str:
     query, test = release.query, release.stability
     summed = _summed(query, names)
-    if not isinstance(query, StableMean) or test is None:
+    if not isinstance(query, measurement_kinds.StableMean) or test is None:
         return summed
     delta = f"δ = {float(test.delta):.3g}"
     return f"{summed}, shown if the noisy count of its test is {test.least} ({delta})"
 
 
-def _summed(query: Measurement, names: Mapping[int, str]) -> str:
+def _summed(query: measurement_kinds.Measurement, names: Mapping[int, str]) -> str:
     match query:
-        case UnitCount():
+        case measurement_kinds.UnitCount():
             return f"number of units{where(query.condition, None, names)}"
-        case RowCount():
+        case measurement_kinds.RowCount():
             return f"number of rows{where(query.condition, None, names)}"
-        case RowTest():
+        case measurement_kinds.RowTest():
             return f"test of at least {query.rows} rows{where(query.condition, None, names)}"
-        case ScaledTotal(total=total):
+        case measurement_kinds.ScaledTotal(total=total):
             return _summed(total, names)
-        case BlockAverage():
+        case measurement_kinds.BlockAverage():
             return f"sum of {term(query.argument, names)} over {query.blocks} blocks of units"
-        case DistinctCount():
+        case measurement_kinds.DistinctCount():
             what = "number of distinct values of"
-        case DistinctSum(values=values, argument=argument):
+        case measurement_kinds.DistinctSum(values=values, argument=argument):
             what = "centred sum of" if query.centre else "sum of"
             filtered = where(query.condition, values.argument, names)
             once = f", each {term(values.argument, names)} once"
             return f"{what} {term(argument, names)}{once}{filtered}"
-        case StableMean():
+        case measurement_kinds.StableMean():
             what = "mean of"
-        case ClippedSum():
+        case measurement_kinds.ClippedSum():
             what = "centred sum of" if query.centre else "sum of"
         case _:
             assert_never(query)
@@ -389,24 +372,28 @@ def _summed(query: Measurement, names: Mapping[int, str]) -> str:
     return f"{what} {term(query.argument, names)}{filtered}"
 
 
-def _bounds(query: Measurement) -> str:
+def _bounds(query: measurement_kinds.Measurement) -> str:
     match query:
-        case DistinctCount():
+        case measurement_kinds.DistinctCount():
             how = "chosen by a keyed hash" if query.chosen else "proved: no unit has more"
             each = "each unit and group" if query.norm is Norm.MAX else "each unit in all groups"
             return f"at most {query.total_upper} of {each}, {how}"
-        case RowCount() | UnitCount() | RowTest():
+        case (
+            measurement_kinds.RowCount()
+            | measurement_kinds.UnitCount()
+            | measurement_kinds.RowTest()
+        ):
             return "each counts 1"
-        case ScaledTotal(total=total):
+        case measurement_kinds.ScaledTotal(total=total):
             bound = query.bound * float(query.released.step)
             return (
                 f"{_bounds(total)}; {query.norm} norm of each unit over groups scaled to {bound:g}"
             )
-        case DistinctSum(values=values):
+        case measurement_kinds.DistinctSum(values=values):
             each = f"{_bounds(values)}; each"
-        case BlockAverage():
+        case measurement_kinds.BlockAverage():
             each = "each block, chosen by a keyed hash of the unit,"
-        case ClippedSum() | StableMean():
+        case measurement_kinds.ClippedSum() | measurement_kinds.StableMean():
             each = "each row"
         case _:
             assert_never(query)
@@ -495,7 +482,7 @@ def _cells(histogram: Histogram) -> str:
     return f"{listed}; of each unit and group at most {histogram.rows} rows, {choice}"
 
 
-def _rows(block: BlockPlan) -> str:
+def _rows(block: private_plan.BlockPlan) -> str:
     writer = Writer()
     writer.number(block.block.rows)
     return writer.write((block.block.rows, block.block.unit))

@@ -19,24 +19,8 @@ from typing import assert_never
 import numpy as np
 
 from dpsql.compiler.calibrate.poll_queries import places
+from dpsql.compiler.plan import measurement_kinds
 from dpsql.compiler.plan.lattices import Grid
-from dpsql.compiler.plan.measurement_kinds import (
-    AdditiveTotal,
-    BlockAverage,
-    ClippedSum,
-    DistinctCount,
-    DistinctSum,
-    MeanVote,
-    Measurement,
-    RangeVote,
-    RatioVote,
-    RowCount,
-    RowTest,
-    ScaledTotal,
-    StableMean,
-    UnitCount,
-    Vote,
-)
 from dpsql.compiler.plan.private_plan import BlockPlan, Poll, PrivateBlock
 from dpsql.compiler.plan.published_keys import Domain, TopKeys
 from dpsql.mechanisms.norm_bounds import Octaves
@@ -88,22 +72,28 @@ class ExpectedUnits:
     def _fraction(self, condition: Expression | None) -> float:
         return 1.0 if condition is None else _share(condition, self.columns)
 
-    def norms(self, total: AdditiveTotal | UnitCount | DistinctCount, norm: Norm) -> np.ndarray:
+    def norms(
+        self,
+        total: measurement_kinds.AdditiveTotal
+        | measurement_kinds.UnitCount
+        | measurement_kinds.DistinctCount,
+        norm: Norm,
+    ) -> np.ndarray:
         """Return the norm of each unit's totals over its groups, in steps of rows."""
         rows = self.rows * self._fraction(total.condition)
         match total:
-            case ClippedSum(centre=centre) if centre:
+            case measurement_kinds.ClippedSum(centre=centre) if centre:
                 size = abs(_value_of(total, self.case)) * self.case.deviation
                 rows = rows ** (0.5 + self.case.deviation / 2)
-            case ClippedSum():
+            case measurement_kinds.ClippedSum():
                 size = abs(_value_of(total, self.case))
-            case UnitCount():
+            case measurement_kinds.UnitCount():
                 rows, size = self._groups_of(rows), 1.0
-            case RowCount() | DistinctCount():
+            case measurement_kinds.RowCount() | measurement_kinds.DistinctCount():
                 size = 1.0
             case _:
                 assert_never(total)
-        if isinstance(total, UnitCount) and norm is Norm.L2:
+        if isinstance(total, measurement_kinds.UnitCount) and norm is Norm.L2:
             rows = np.sqrt(rows)
         elif norm is Norm.L2:
             rows = np.sqrt(rows * (1 + np.maximum(rows - 1, 0.0) / self.groups))
@@ -116,32 +106,32 @@ class ExpectedUnits:
             groups = self.groups * (1 - (1 - 1 / self.groups) ** rows)
         return groups
 
-    def total(self, part: Measurement, groups: int) -> float:
+    def total(self, part: measurement_kinds.Measurement, groups: int) -> float:
         """Return the expected total of one of `groups` equal groups, in steps of its grid."""
         fraction = self._fraction(part.condition)
         count = float(self.rows @ self.numbers) * fraction / groups
         match part:
-            case RowCount():
+            case measurement_kinds.RowCount():
                 return count
-            case UnitCount() | RowTest():
+            case measurement_kinds.UnitCount() | measurement_kinds.RowTest():
                 return float(self._groups_of(self.rows * fraction) @ self.numbers) / groups
-            case ClippedSum():
+            case measurement_kinds.ClippedSum():
                 return count * (_value_of(part, self.case) - part.centre)
-            case DistinctCount(total_upper=most):
+            case measurement_kinds.DistinctCount(total_upper=most):
                 return min(count, most * float(self.numbers.sum()) / groups)
-            case DistinctSum(values=values):
+            case measurement_kinds.DistinctSum(values=values):
                 return self.total(values, groups) * (part.upper * self.case.value - part.centre)
-            case BlockAverage():
+            case measurement_kinds.BlockAverage():
                 return 0.0
-            case StableMean():
+            case measurement_kinds.StableMean():
                 return (part.upper * self.case.value - part.centre) * part.steps
-            case ScaledTotal(total=total, steps=steps):
+            case measurement_kinds.ScaledTotal(total=total, steps=steps):
                 return self.total(total, groups) * steps
             case _:
                 assert_never(part)
 
 
-def _value_of(total: ClippedSum, case: ExpectedCase) -> float:
+def _value_of(total: measurement_kinds.ClippedSum, case: ExpectedCase) -> float:
     """Return the expected value of a row in steps, before its centre is subtracted."""
     end = total.upper if total.upper > 0 else total.lower
     return max(total.lower, min(end * case.value, total.upper))
@@ -307,17 +297,17 @@ def expected_votes(poll: Poll, units: ExpectedUnits) -> list[int]:
     vote, listed = poll.block.vote, places(poll)
     counts = np.zeros(len(listed))
     match vote:
-        case Vote():
+        case measurement_kinds.Vote():
             norms = units.norms(vote.total, vote.norm) * vote.steps
             for norm, number in zip(norms, units.numbers, strict=True):
                 if norm > 0:
                     counts[_octave_place(vote.bins, min(norm, vote.most))] += number
-        case RangeVote(total=total, octaves=octaves):
+        case measurement_kinds.RangeVote(total=total, bins=bins):
             largest = max(abs(_value_of(total, units.case)), 1.0)
-            counts[_octave_place(Octaves(*octaves), largest)] = units.numbers.sum()
-        case MeanVote(total=total, edges=edges):
+            counts[_octave_place(bins, largest)] = units.numbers.sum()
+        case measurement_kinds.MeanVote(total=total, edges=edges):
             counts[bisect_right(edges, _value_of(total, units.case))] = units.numbers.sum()
-        case RatioVote(total=above, below=below, edges=edges):
+        case measurement_kinds.RatioVote(total=above, below=below, edges=edges):
             ratio = units.total(above, 1) / max(units.total(below, 1), 1e-9)
             counts[bisect_right(edges, ratio)] = units.numbers.sum()
         case None:

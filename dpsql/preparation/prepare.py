@@ -128,8 +128,9 @@ def prepare(
     resolved, rounding = on_grid(resolved, statement, policy.limits)
     relation = resolved.relation
     reported = _debiased(resolved, statement, policy, identities, evaluate)
-    parties = statement, policy, budget, identities
-    plans = _Plans(*parties, public=public, evaluate=evaluate, steps=steps)
+    plans = _Plans(
+        statement, policy, budget, identities, public=public, evaluate=evaluate, steps=steps
+    )
     options = _options(statement, policy, epsilon, steps.norms)
     resolved, tracked = plans.aggregated(Resolved(reported.relation))
     columns, more = told_columns(relation, policy), (*tracked.notices, *rounding)
@@ -146,8 +147,7 @@ def prepare(
     _heeds_options(statement, prepared.blocks, steps)
     wider = tuple(plans.wider(resolved, bounded, prepared, options))
     first, *others = (_announced(p, columns, more, reported) for p in (prepared, *wider))
-    wide = plans.wide(resolved, prepared, options)
-    return replace(first, wider=tuple(others), wide=wide)
+    return replace(first, wider=tuple(others), wide=plans.wide(resolved, prepared, options))
 
 
 def memory_of(statement: Statement, budget: Budget) -> Memory:
@@ -366,8 +366,15 @@ class _Plans:
         """Return the measurements of the blocks, with their noise."""
         named = None if options.scans else self.statement.mechanism
         accountant = accountants.preferring(self.budget, named, options.epsilon)
-        payer, delta = (accountant, self.policy.unit.neighbours), self.budget.query_delta
-        plan = calibrate(bounded, *payer, options, Fraction(delta), self.identities)
+        delta = self.budget.query_delta
+        plan = calibrate(
+            bounded,
+            accountant,
+            self.policy.unit.neighbours,
+            options,
+            Fraction(delta),
+            self.identities,
+        )
         plan = enforced(plan, self.policy, self.public.frequency)
         if self.budget.only_public_keys and plan.loss.delta:
             block = next((b.block for b in plan.blocks if b.domain is None), plan.blocks[0].block)

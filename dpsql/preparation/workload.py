@@ -15,28 +15,7 @@ from typing import assert_never
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.compiler.plan.private_plan import BlockPlan
 from dpsql.compiler.track.equalities import equal_columns
-from dpsql.model.algebra import (
-    Again,
-    Aggregate,
-    Apply,
-    Evaluated,
-    Filter,
-    Join,
-    Limit,
-    Match,
-    OneRow,
-    Project,
-    Recursion,
-    Relation,
-    Released,
-    Scan,
-    Single,
-    Sort,
-    Staged,
-    Union,
-    Values,
-    Window,
-)
+from dpsql.model import algebra
 from dpsql.model.tree import JoinKind
 from dpsql.model.vocabulary import Policy
 from dpsql.model.walk import relations
@@ -74,29 +53,38 @@ def _cells(prepared: Prepared) -> int:
     return sum(len(block.domain or ()) * len(block.releases) for block in prepared.blocks)
 
 
-def fewest(outer: Relation, public: PublicSize) -> float:
+def fewest(outer: algebra.Relation, public: PublicSize) -> float:
     """Return the least number of rows after the releases if each shows at least one group.
 
     Only unconditional products are known beforehand: all rows of one side with all of the other.
     """
     match outer:
-        case Scan():
+        case algebra.Scan():
             return public(outer.table)
-        case OneRow() | Released() | Aggregate():
+        case algebra.OneRow() | algebra.Released() | algebra.Aggregate():
             return 1
-        case Staged():
+        case algebra.Staged():
             return 1 if outer.source is None else fewest(outer.source, public)
-        case Values() | Evaluated():
+        case algebra.Values() | algebra.Evaluated():
             return len(outer.rows)
-        case Join(kind=JoinKind.CROSS):
+        case algebra.Join(kind=JoinKind.CROSS):
             return fewest(outer.left, public) * fewest(outer.right, public)
-        case Project() | Window() | Sort() | Apply():
+        case algebra.Project() | algebra.Window() | algebra.Sort() | algebra.Apply():
             return fewest(outer.input, public)
-        case Limit(limit=None, offset=0):
+        case algebra.Limit(limit=None, offset=0):
             return fewest(outer.input, public)
-        case Union(kind="UNION", all=True):
+        case algebra.Union(kind="UNION", all=True):
             return fewest(outer.left, public) + fewest(outer.right, public)
-        case Filter() | Match() | Join() | Limit() | Union() | Single() | Recursion() | Again():
+        case (
+            algebra.Filter()
+            | algebra.Match()
+            | algebra.Join()
+            | algebra.Limit()
+            | algebra.Union()
+            | algebra.Single()
+            | algebra.Recursion()
+            | algebra.Again()
+        ):
             return 0
         case _:
             assert_never(outer)
@@ -117,29 +105,37 @@ class _Sizes:
         steps = 1 if block.row_level else 3
         return sum(map(self.of, relations(rows))) + steps * measured * self.of(rows)
 
-    def of(self, relation: Relation) -> float:
+    def of(self, relation: algebra.Relation) -> float:
         match relation:
-            case Scan():
+            case algebra.Scan():
                 return self.of_table(relation.table)
-            case OneRow():
+            case algebra.OneRow():
                 return 1
-            case Values() | Evaluated():
+            case algebra.Values() | algebra.Evaluated():
                 return len(relation.rows)
-            case Staged(source=source) if source is not None:
+            case algebra.Staged(source=source) if source is not None:
                 return self.of(source)
-            case Released() | Staged():
+            case algebra.Released() | algebra.Staged():
                 return self.policy.limits.max_public_groups
-            case Join():
+            case algebra.Join():
                 return self.of_join(relation)
-            case Union():
+            case algebra.Union():
                 return self.of(relation.left) + self.of(relation.right)
-            case Filter() | Project() | Match() | Aggregate() | Window() | Sort() | Limit():
+            case (
+                algebra.Filter()
+                | algebra.Project()
+                | algebra.Match()
+                | algebra.Aggregate()
+                | algebra.Window()
+                | algebra.Sort()
+                | algebra.Limit()
+            ):
                 return self.of(relation.input)
-            case Apply() | Single():
+            case algebra.Apply() | algebra.Single():
                 return self.of(relation.input)
-            case Recursion():
+            case algebra.Recursion():
                 return self.of(relation.first)
-            case Again():
+            case algebra.Again():
                 return 1
             case _:
                 assert_never(relation)
@@ -151,7 +147,7 @@ class _Sizes:
             return table.expected_rows
         return inf if table.private else self.public(name)
 
-    def of_join(self, join: Join) -> float:
+    def of_join(self, join: algebra.Join) -> float:
         """Return the rows to process: those of the larger side for equality joins, else the
         product.
         """

@@ -167,8 +167,9 @@ def released(
         if block.queries or block.histograms:
             stages = [stage(plan, rewritten, n, result, public, scratch) for n in sql.stages]
             key = int.from_bytes(os.urandom(16))
-            shape = len(sql.keys), sql.parts, key
-            exact = engine.aggregate(sql.sql, *shape, stages, stop, prepared.data, sql.totals)
+            exact = engine.aggregate(
+                sql.sql, len(sql.keys), sql.parts, key, stages, stop, prepared.data, sql.totals
+            )
             there = narrowed(block, dict(zip(sql.stages, stages, strict=True)))
         result.append(release(exact, there, sampler, chooser))
     return tuple(result)

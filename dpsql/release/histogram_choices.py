@@ -89,8 +89,13 @@ def chosen_columns(
         chosen[choice.field.id] = chooser(choice, candidates(own, choice.aim))
     read: dict[int, Found] = {}
     for tree in plan.trees:
-        arguments = tree.shape, counted[tree.histogram], tree.read, partial(noised, tree.noise)
-        read_cells = quantiles(*arguments, margin(tree.noise))
+        read_cells = quantiles(
+            tree.shape,
+            counted[tree.histogram],
+            tree.read,
+            partial(noised, tree.noise),
+            margin(tree.noise),
+        )
         read |= {field.id: one for field, one in zip(tree.fields, read_cells, strict=True)}
     points = _ordered(plan, {**chosen, **{column: one.cell for column, one in read.items()}})
     grids = {field.id: tree.histogram.grid for tree in plan.trees for field in tree.fields}

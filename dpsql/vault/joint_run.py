@@ -30,8 +30,15 @@ class JointRun:
         """Return the exact integers of a plan's only block."""
         (sql,) = prepared.rewritten.blocks
         tables = tuple(evaluated(prepared.rewritten, number) for number in sql.stages)
-        shape = len(sql.keys), sql.parts, int.from_bytes(os.urandom(16))
-        return self.engine.aggregate(sql.sql, *shape, tables, self.stop, prepared.data)
+        return self.engine.aggregate(
+            sql.sql,
+            len(sql.keys),
+            sql.parts,
+            int.from_bytes(os.urandom(16)),
+            tables,
+            self.stop,
+            prepared.data,
+        )
 
     def noisy(self, prepared: Prepared, exact: Exact) -> Noisy:
         """Return these integers with the noise of the block's releases."""

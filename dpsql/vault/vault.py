@@ -202,10 +202,10 @@ class Vault:
     def measured(self, query_id: str, stream: QueryStream) -> Exact:
         """Return the exact integers of a stream, for a charged query."""
         sql, key = stream.sql, int.from_bytes(os.urandom(16))
-        shape = len(sql.keys), sql.parts, key
+        keys, tables = len(sql.keys), stream.tables
         return self._guarded(
             query_id,
-            lambda: self.engine.aggregate(sql.sql, *shape, stream.tables, data=stream.data),
+            lambda: self.engine.aggregate(sql.sql, keys, sql.parts, key, tables, data=stream.data),
         )
 
     # --- several plans at one charge ---

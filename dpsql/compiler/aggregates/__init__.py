@@ -11,18 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from decimal import Decimal
 
+from dpsql.compiler.aggregates import moments
 from dpsql.compiler.aggregates.arg_max import ARG_MAX, ARG_MAX_NULL, ARG_MIN, ARG_MIN_NULL
 from dpsql.compiler.aggregates.constant import CONSTANT
 from dpsql.compiler.aggregates.count import BOOL_AND, BOOL_OR, COUNT
 from dpsql.compiler.aggregates.histogram import HISTOGRAM
-from dpsql.compiler.aggregates.moments import (
-    AVERAGE,
-    REGRESSION,
-    STDDEV_POP,
-    STDDEV_SAMP,
-    VAR_POP,
-    VAR_SAMP,
-)
 from dpsql.compiler.aggregates.quantiles import MAX, MIN, MODE, QUANTILE
 from dpsql.compiler.aggregates.recipe import Recipe
 from dpsql.compiler.aggregates.sample import SAMPLE, SAMPLED, takes_samples
@@ -196,7 +189,7 @@ _FRACTION, _TWO = (1, fraction), (2, 2)
 _ROWS: dict[str, _Row] = {
     "count": _Row(fixed(tree.INTEGER), COUNT),
     "sum": _Row(total, SUM),
-    "avg": _Row(double, AVERAGE),
+    "avg": _Row(double, moments.AVERAGE),
     "ptr_mean": _Row(double, STABLE_MEAN, constant=(1, positive), called=_TWO, ours=True),
     "min": _Row(same, MIN),
     "max": _Row(same, MAX),
@@ -218,12 +211,12 @@ _ROWS: dict[str, _Row] = {
     "arg_min": _Row(same, ARG_MIN, ordered=True, called=_TWO),
     "arg_max_null": _Row(same, ARG_MAX_NULL, ordered=True, called=_TWO),
     "arg_min_null": _Row(same, ARG_MIN_NULL, ordered=True, called=_TWO),
-    "stddev": _Row(double, STDDEV_SAMP),
-    "stddev_pop": _Row(double, STDDEV_POP),
-    "variance": _Row(double, VAR_SAMP),
-    "var_pop": _Row(double, VAR_POP),
-    **{name: _Row(double, row, called=_TWO) for name, row in REGRESSION.items()},
-    "regr_count": _Row(pairs, REGRESSION["regr_count"], called=_TWO),
+    "stddev": _Row(double, moments.STDDEV_SAMP),
+    "stddev_pop": _Row(double, moments.STDDEV_POP),
+    "variance": _Row(double, moments.VAR_SAMP),
+    "var_pop": _Row(double, moments.VAR_POP),
+    **{name: _Row(double, row, called=_TWO) for name, row in moments.REGRESSION.items()},
+    "regr_count": _Row(pairs, moments.REGRESSION["regr_count"], called=_TWO),
     "grouping": _Row(fixed(tree.INTEGER), called=(1, None)),
     **dict.fromkeys(("skewness", "kurtosis", "kurtosis_pop", "mad"), _Row(double)),
     "entropy": _Row(fixed(tree.DOUBLE)),

@@ -15,14 +15,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dpsql.compiler.aggregates.candidates import (
-    CELLS,
-    coarser,
-    grid_of_values,
-    grid_over,
-    place_on,
-    value_on,
-)
+from dpsql.compiler.aggregates import candidates
 from dpsql.compiler.aggregates.recipe import BoundedCall, Recipe, no_distinct
 from dpsql.compiler.plan.lattices import WHOLE, ChoiceQuery, ContributedRows, Grid, Histogram
 from dpsql.mechanisms.scores import Peak
@@ -37,7 +30,7 @@ def _end(*, lowest: bool, null: bool = False) -> Recipe:
     """
 
     def options_of(bounded: BoundedCall) -> Grid:
-        grid = grid_of_values(bounded)
+        grid = candidates.grid_of_values(bounded)
         if not (null and bounded.arguments[0].nullable):
             return grid
         return replace(grid, upper=grid.upper + 1, values=(*grid.values, None))
@@ -45,7 +38,7 @@ def _end(*, lowest: bool, null: bool = False) -> Recipe:
     def choices(bounded: BoundedCall) -> tuple[ChoiceQuery, ...]:
         options = options_of(bounded)
         _check(bounded, options)
-        level, levels = _level(bounded, CELLS // options.cells)
+        level, levels = _level(bounded, candidates.CELLS // options.cells)
         grid = Grid(INTEGER, WHOLE, 0, levels * options.cells - 1)
         first = scalar("mul", level, options.cells, kind=INTEGER)
         cell = scalar("add", first, _option(bounded, options), kind=INTEGER)
@@ -54,7 +47,7 @@ def _end(*, lowest: bool, null: bool = False) -> Recipe:
         return (ChoiceQuery(histogram, Peak(options.cells, lowest)),)
 
     def combine(bounded: BoundedCall, parts: tuple[Ref, ...]) -> Expression:
-        return value_on(options_of(bounded), parts[0], bounded.call.type)
+        return candidates.value_on(options_of(bounded), parts[0], bounded.call.type)
 
     return Recipe(lambda _bounded: (), combine, choices=choices)
 
@@ -63,7 +56,7 @@ def _check(bounded: BoundedCall, options: Grid) -> None:
     no_distinct(bounded)
     y = bounded.arguments[1].type
     ordered = y.is_numeric or y.is_temporal
-    if bounded.call.order_by or not ordered or not 1 < options.cells <= CELLS // 2:
+    if bounded.call.order_by or not ordered or not 1 < options.cells <= candidates.CELLS // 2:
         fix = "It takes x of a few listed values and y a number, date or time with bounds."
         name = bounded.call.function
         raise Refused(Reason.UNSUPPORTED_AGGREGATE, bounded.call.span, name=name, fix=fix)
@@ -73,8 +66,8 @@ def _level(bounded: BoundedCall, most: int) -> tuple[Expression, int]:
     """Return the level of y, from 0 on and NULL for NULL, and the number of levels, at most
     `most`.
     """
-    grid = coarser(grid_over(bounded, 1), most)
-    level = scalar("sub", place_on(grid, bounded.call.args[1]), grid.lower, kind=INTEGER)
+    grid = candidates.coarser(candidates.grid_over(bounded, 1), most)
+    level = scalar("sub", candidates.place_on(grid, bounded.call.args[1]), grid.lower, kind=INTEGER)
     if grid.width > 1:
         level = scalar("int_div", level, grid.width, kind=INTEGER)
     return level, grid.cells

@@ -87,8 +87,9 @@ def place_on(grid: Grid, value: tree.Expression) -> tree.Expression:
     It never decreases where the value increases. It is NULL for NULL.
     """
     low, high = (tree.Literal(grid.value(end), grid.kind) for end in (grid.lower, grid.upper))
-    cases = (value.lt(low), low, value.gt(high), high)
-    return _steps(grid, tree.scalar("case", *cases, value, kind=grid.kind))
+    return _steps(
+        grid, tree.scalar("case", value.lt(low), low, value.gt(high), high, value, kind=grid.kind)
+    )
 
 
 def _steps(grid: Grid, inside: tree.Expression) -> tree.Expression:

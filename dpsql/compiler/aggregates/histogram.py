@@ -12,17 +12,8 @@ import re
 
 from dpsql.compiler.aggregates import recipe
 from dpsql.compiler.plan.measurement_kinds import RowCount
+from dpsql.model import tree
 from dpsql.model.errors import Reason, Refused
-from dpsql.model.tree import (
-    VARCHAR,
-    Expression,
-    Kind,
-    Literal,
-    Ref,
-    Value,
-    scalar,
-    when,
-)
 
 MOST_VALUES = 100
 """Largest number of values of a histogram. GROUP BY is the better way to show more counts."""
@@ -30,8 +21,11 @@ MOST_VALUES = 100
 _PLAIN = re.compile(r"[\w.:/+-]+(?: [\w.:/+-]+)*")
 
 
-def _values(bounded: recipe.BoundedCall) -> tuple[Value, ...]:
-    facts, exact = bounded.argument, (Kind.INTEGER, Kind.VARCHAR, Kind.BOOLEAN, Kind.DATE)
+def _values(bounded: recipe.BoundedCall) -> tuple[tree.Value, ...]:
+    facts, exact = (
+        bounded.argument,
+        (tree.Kind.INTEGER, tree.Kind.VARCHAR, tree.Kind.BOOLEAN, tree.Kind.DATE),
+    )
     listed = None if facts is None or facts.type.kind not in exact else facts.domain
     if not listed or len(listed) > MOST_VALUES:
         raise Refused(
@@ -50,7 +44,7 @@ def _parts(bounded: recipe.BoundedCall) -> recipe.Parts:
     return tuple(
         RowCount(
             recipe.conjunction(
-                bounded.call.filter, bounded.expression.eq(Literal(value, facts.type))
+                bounded.call.filter, bounded.expression.eq(tree.Literal(value, facts.type))
             ),
             recipe.rows_of_unit(bounded),
         )
@@ -58,18 +52,18 @@ def _parts(bounded: recipe.BoundedCall) -> recipe.Parts:
     )
 
 
-def _combine(bounded: recipe.BoundedCall, parts: tuple[Ref, ...]) -> Expression:
+def _combine(bounded: recipe.BoundedCall, parts: tuple[tree.Ref, ...]) -> tree.Expression:
     entries = map(_entry, _values(bounded), parts)
-    inside = scalar("concat_ws", ", ", *entries, kind=VARCHAR)
-    return scalar("concat", "{", inside, "}", kind=VARCHAR)
+    inside = tree.scalar("concat_ws", ", ", *entries, kind=tree.VARCHAR)
+    return tree.scalar("concat", "{", inside, "}", kind=tree.VARCHAR)
 
 
-def _entry(value: Value, count: Ref) -> Expression:
+def _entry(value: tree.Value, count: tree.Ref) -> tree.Expression:
     name = str(value).lower() if isinstance(value, bool) else str(value)
     if not _PLAIN.fullmatch(name):
         name = "'" + name.replace("'", "\\'") + "'"
-    shown = scalar("concat", f"{name}=", count.to(VARCHAR), kind=VARCHAR)
-    return when(count.gt(0), shown, None, kind=VARCHAR)
+    shown = tree.scalar("concat", f"{name}=", count.to(tree.VARCHAR), kind=tree.VARCHAR)
+    return tree.when(count.gt(0), shown, None, kind=tree.VARCHAR)
 
 
 HISTOGRAM = recipe.Recipe(_parts, _combine)

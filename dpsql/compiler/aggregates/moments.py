@@ -233,8 +233,9 @@ class _Moments:
     def variance(self, of: str) -> Expression:
         place = "yx".index(of)
         half = float(half_square(self.bounded, place))
-        sums = self.sums["n"], self.sums[of], self.sums[of * 2]
-        return variance(range_of(self.bounded, place), half, *sums)
+        return variance(
+            range_of(self.bounded, place), half, self.sums["n"], self.sums[of], self.sums[of * 2]
+        )
 
     def covariance(self) -> Expression:
         y, x = (self.sums[name].to(DOUBLE) / self.n for name in "yx")

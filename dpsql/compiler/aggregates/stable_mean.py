@@ -9,14 +9,8 @@ distance is that of a mean of `rows` rows, rounded up to whole steps.
 
 from __future__ import annotations
 
+from dpsql.compiler.aggregates import recipe
 from dpsql.compiler.aggregates.moments import centred_sum, range_of
-from dpsql.compiler.aggregates.recipe import (
-    BoundedCall,
-    Parts,
-    Recipe,
-    counted,
-    no_distinct,
-)
 from dpsql.compiler.plan.measurement_kinds import RowTest, StableMean
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import DOUBLE, Expression, Literal, Ref
@@ -25,8 +19,8 @@ _FINER = {2: (20, 60), 10: (6, 18)}
 """Additional digits of a mean, and its most digits, by the base of the grid."""
 
 
-def _parts(bounded: BoundedCall) -> Parts:
-    no_distinct(bounded)
+def _parts(bounded: recipe.BoundedCall) -> recipe.Parts:
+    recipe.no_distinct(bounded)
     if bounded.rows != 1 or not bounded.rows_proved:
         raise Refused(
             Reason.UNSUPPORTED_AGGREGATE,
@@ -37,7 +31,7 @@ def _parts(bounded: BoundedCall) -> Parts:
     rows = bounded.call.args[1]
     assert isinstance(rows, Literal)
     assert isinstance(rows.value, int)
-    test = RowTest(counted(bounded), rows.value)
+    test = RowTest(recipe.counted(bounded), rows.value)
     total = centred_sum(bounded)
     finer, most = _FINER[total.lattice.base]
     mean = StableMean(
@@ -53,9 +47,9 @@ def _parts(bounded: BoundedCall) -> Parts:
     return (test, mean)
 
 
-def _combine(bounded: BoundedCall, parts: tuple[Ref, ...]) -> Expression:
+def _combine(bounded: recipe.BoundedCall, parts: tuple[Ref, ...]) -> Expression:
     _, mean = parts
     return float(range_of(bounded).centre) + mean.to(DOUBLE)
 
 
-STABLE_MEAN = Recipe(_parts, _combine)
+STABLE_MEAN = recipe.Recipe(_parts, _combine)

@@ -16,7 +16,6 @@ from dpsql.compiler.errors.outputs import by_row
 from dpsql.compiler.plan.measurement_kinds import MeanVote, RangeVote, RatioVote, Vote
 from dpsql.compiler.plan.private_plan import BlockPlan, Bounded, BoundedBlock, Poll, PrivatePlan
 from dpsql.compiler.resolve.scopes import Identities
-from dpsql.mechanisms.norm_bounds import Octaves
 from dpsql.model.algebra import Item, Limit, Project, Relation, Released, Sort, Staged, Union
 from dpsql.model.tree import INTEGER, Literal, Ref
 from dpsql.model.walk import composed, map_inputs, refs, relations
@@ -115,10 +114,8 @@ def _both(left: Relation, right: Relation, identities: Identities) -> Relation:
 def places(poll: Poll) -> range:
     """Return the bins of a poll: octaves of norms, or places of means between edges."""
     match poll.block.vote:
-        case Vote(bins=bins):
+        case Vote(bins=bins) | RangeVote(bins=bins):
             return bins.places
-        case RangeVote(octaves=octaves):
-            return Octaves(*octaves).places
         case MeanVote(edges=edges) | RatioVote(edges=edges):
             return range(len(edges) + 1)
         case None:

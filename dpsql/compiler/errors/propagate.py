@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import assert_never
 
+from dpsql.compiler.errors import window_errors
 from dpsql.compiler.errors.bias_ends import NOTHING, Ends, ends_of, rest_ends, united_ends
 from dpsql.compiler.errors.expression_errors import NAN, or_zero, remaining
 from dpsql.compiler.errors.noisy_columns import (
@@ -34,13 +35,6 @@ from dpsql.compiler.errors.reported_errors import with_estimates
 from dpsql.compiler.errors.selection_errors import Selection, error_of_extreme, widen_first
 from dpsql.compiler.errors.small_groups import as_ratio
 from dpsql.compiler.errors.stated_errors import OneInput, Stating, states
-from dpsql.compiler.errors.window_errors import (
-    argument_error,
-    ends_of_many,
-    error_of_many,
-    is_noisy,
-    trace_windows,
-)
 from dpsql.compiler.plan.biased_columns import BiasedColumn
 from dpsql.compiler.resolve.scopes import Identities, require_none
 from dpsql.compiler.track.equalities import equal_columns
@@ -138,7 +132,7 @@ class _Tracer:
                 return self._aggregate(relation)
             case algebra.Window():
                 window, source = self._read(relation)
-                return trace_windows(source, window, self.identities, self.selection)
+                return window_errors.trace_windows(source, window, self.identities, self.selection)
             case algebra.Union():
                 return self._union(relation)
             case _:
@@ -225,7 +219,8 @@ class _Tracer:
         return rows, dict.fromkeys(near.columns, factor.ref)
 
     def _project(self, relation: algebra.Project) -> Traced:
-        relation, source = with_estimates(*self._read(relation), self.identities)
+        relation, source = self._read(relation)
+        relation, source = with_estimates(relation, source, self.identities)
         meaning: dict[int, tree.Expression] = {}
         deviation = dict(source.deviation)
         for item in relation.items:
@@ -308,14 +303,16 @@ class _Tracer:
             call = measure.call
 
             named = partial(self._hidden, call, extra)
-            if not (regrouped or is_noisy(source, call)):
+            if not (regrouped or window_errors.is_noisy(source, call)):
                 continue
             fields[measure.field.id] = measure.field
-            error = None if regrouped else argument_error(within, call)
+            error = None if regrouped else window_errors.argument_error(within, call)
             extreme = partial(self._extreme, relation, call, named, below)
-            deviation[measure.field.id] = error_of_many(within, call, error, named, extreme)
+            deviation[measure.field.id] = window_errors.error_of_many(
+                within, call, error, named, extreme
+            )
             if error is not None:
-                biased[measure.field.id] = ends_of_many(within, call, named)
+                biased[measure.field.id] = window_errors.ends_of_many(within, call, named)
             totals.append((measure.field, call))
         rows = algebra.Window(source.relation, tuple(below)) if below else source.relation
         result = replace(relation, input=rows, measures=relation.measures + tuple(extra))

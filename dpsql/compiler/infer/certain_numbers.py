@@ -54,7 +54,7 @@ def certain_numbers(
             columns = released.fields[len(blocks[released.block].block.keys) :]
             of_block = (measured[released.block][n] for n in released.measures)
             listed = list(zip(columns, of_block, strict=True))
-            ranges |= {field.id: _range(*measure) for field, measure in listed}
+            ranges |= {field.id: _range(call, argument) for field, (call, argument) in listed}
             pairs = permutations(listed, 2)
             shares |= {(a.id, b.id) for (a, part), (b, whole) in pairs if _is_part(*part, whole[0])}
     return CertainNumbers(ranges, frozenset(shares))

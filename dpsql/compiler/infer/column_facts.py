@@ -568,8 +568,9 @@ def _definitions(rows: algebra.Relation) -> Iterable[tuple[int, _Source]]:
                         call = replace(call, function="row_number", args=())
                     yield item.field.id, _OfRows(call, relation.rows, relation.input)
             case algebra.Union():
-                sides = (relation.left.fields, relation.right.fields)
-                for new, left, right in zip(relation.fields, *sides, strict=True):
+                for new, left, right in zip(
+                    relation.fields, relation.left.fields, relation.right.fields, strict=True
+                ):
                     yield new.id, _OneOf(left.id, right.id, new.type)
             case _:
                 continue

@@ -105,7 +105,7 @@ def notices(
         (t.name, name) for t in policy.tables for link in t.unprotected for name in link.columns
     ]
     numbers = _numbers(bounded, fed) if unprotected else ()
-    others = [Unprotected(numbers, *each) for each in unprotected]
+    others = [Unprotected(numbers, table, column) for table, column in unprotected]
     return (*marked_cuts, *others, *dict.fromkeys(_counted(plan)), *drowned)
 
 
@@ -162,9 +162,9 @@ class _Block:
         return self.bounded.block
 
     def notices(self) -> Iterator[Cut]:
-        own, measured = (self.number, len(self.block.keys)), range(len(self.block.measures))
-        every = [self.fed.measures(*own, n) for n in measured]
-        alike = [self.fed.errs_alike(*own, n) for n in measured]
+        keys, measured = len(self.block.keys), range(len(self.block.measures))
+        every = [self.fed.measures(self.number, keys, n) for n in measured]
+        alike = [self.fed.errs_alike(self.number, keys, n) for n in measured]
         limited = any(fact.kind is FactKind.MAX_ROWS for fact in self.block.facts)
         rows = self.block.rows if limited else _unlimited(self.block.rows)
         proved = Columns(rows, self.plain)
@@ -195,8 +195,8 @@ class _Block:
     ) -> Iterator[Scaled | SharedPresence]:
         norm = bound.norm
         if bound.groups is not None:
-            beyond = () if norm is None else (norm.above, norm.visible)
-            yield SharedPresence(columns, self.units, bound.groups, *beyond)
+            above, visible = (None, True) if norm is None else (norm.above, norm.visible)
+            yield SharedPresence(columns, self.units, bound.groups, above, visible)
         elif norm is not None:
             for side, shown in split_by_side(self._side(bound, measure), columns, alike):
                 yield Scaled(
@@ -377,9 +377,9 @@ def _clipped(bounded: BoundedCall, proved: Columns) -> Iterator[Ends]:
         if facts.type.is_numeric:
             bounds = row_bounds(bounded, place)
             step = bounds.lattice.step
-            ends = bounds.lower * step, bounds.upper * step
-            if not _inside(interval, *ends):
-                yield _number(ends[0]), _number(ends[1])
+            low, high = bounds.lower * step, bounds.upper * step
+            if not _inside(interval, low, high):
+                yield _number(low), _number(high)
         elif facts.type.is_temporal and facts.interval.is_bounded:
             lower, upper = facts.interval.lo, facts.interval.hi
             assert isinstance(lower, date)

@@ -21,6 +21,7 @@ from fractions import Fraction
 from functools import cache
 from typing import Any
 
+from dpsql.compiler.plan import private_plan
 from dpsql.compiler.plan.conditions import normal, required
 from dpsql.compiler.plan.flat_rows import Flattener
 from dpsql.compiler.plan.lattices import WHOLE, Choice, TreeRelease
@@ -31,28 +32,10 @@ from dpsql.compiler.plan.measurement_kinds import (
     StableMean,
     UnitCount,
 )
-from dpsql.compiler.plan.private_plan import (
-    BlockPlan,
-    Contribution,
-    PrivateBlock,
-    PrivatePlan,
-    Release,
-)
 from dpsql.compiler.plan.published_keys import Keys, ListedKeys, ThresholdKeys, TopKeys, TrialKeys
 from dpsql.consistency.marginals import Marginal, Marginals
 from dpsql.mechanisms.top_keys import Top
-from dpsql.model import tree
-from dpsql.model.algebra import (
-    Evaluated,
-    Field,
-    Filter,
-    Recursion,
-    Relation,
-    Released,
-    Scan,
-    Staged,
-    Union,
-)
+from dpsql.model import algebra, tree
 from dpsql.model.dataclass import dataclass
 from dpsql.model.ticking import tick
 from dpsql.model.walk import both, composed, conjuncts, inputs, map_inputs, relations
@@ -74,7 +57,7 @@ _DISPLAYED = "what is told, and changes nothing"
 _FOLLOWS = "it follows from what is here"
 
 LEFT_OUT: Mapping[type, Mapping[str, str]] = {
-    PrivatePlan: {
+    private_plan.PrivatePlan: {
         "outer": "what is computed of released numbers",
         "event": _PRICE,
         "loss": _PRICE,
@@ -82,7 +65,7 @@ LEFT_OUT: Mapping[type, Mapping[str, str]] = {
         "polls": "what is asked before",
         "certain": _FOLLOWS,
     },
-    BlockPlan: {
+    private_plan.BlockPlan: {
         "rows_per_group": _FOLLOWS,
         "rows": _FOLLOWS,
         "agreements": _FOLLOWS,
@@ -96,7 +79,7 @@ LEFT_OUT: Mapping[type, Mapping[str, str]] = {
     TopKeys: {"within": _FOLLOWS, "otherwise": _DISPLAYED, "place": "a label"},
     ThresholdKeys: {"threshold": _PRICE, "counted": _PRICE, "runner_up": _DISPLAYED},
     TrialKeys: {"trials": _PRICE, "runner_up": _DISPLAYED},
-    PrivateBlock: {
+    private_plan.PrivateBlock: {
         "unit_ids": _PROOF,
         "never_null": _PROOF,
         "enforced": _PROOF,
@@ -113,8 +96,8 @@ LEFT_OUT: Mapping[type, Mapping[str, str]] = {
         "weighed": "fewer rows with the same integers",
         "vote": "the key of its poll is part of the context",
     },
-    Contribution: {"how": _DISPLAYED},
-    Release: {
+    private_plan.Contribution: {"how": _DISPLAYED},
+    private_plan.Release: {
         "field": "a label",
         "payment": "noise and its price, but for whether groups share noise",
         "stability": _PRICE,
@@ -149,7 +132,7 @@ are.
 """
 
 FOLLOWS: Mapping[type, Mapping[str, str]] = {
-    Released: {"columns": "all that the block releases, in their order"},
+    algebra.Released: {"columns": "all that the block releases, in their order"},
     tree.SqlType: {"element": "nothing private is a list"},
 }
 """Fields of relations that follow from other parts of the identity."""
@@ -178,7 +161,7 @@ _TEST: Mapping[str, Any] = {"rows": 0, "finer": 0, "test": None}
 """The same fields for tests."""
 
 _READ_AS: Mapping[tuple[type, str], Callable[[Any], Any]] = {
-    (PrivateBlock, "keys"): lambda keys: tuple(key.expression for key in keys),
+    (private_plan.PrivateBlock, "keys"): lambda keys: tuple(key.expression for key in keys),
     (TreeRelease, "halves"): len,
 }
 """Conversions of fields without their labels, which are not part of the identity."""
@@ -208,7 +191,7 @@ class PlanIdentity:
     read: Mapping[str, frozenset[str]]
 
 
-def identify_plan(plan: PrivatePlan, *context: str) -> PlanIdentity:
+def identify_plan(plan: private_plan.PrivatePlan, *context: str) -> PlanIdentity:
     """Return the identity of a query on private data, in this context."""
     blocks, stages, _, _ = parts_of(plan)
     written = (*map(_block, blocks), *map(_stage, stages))
@@ -219,7 +202,7 @@ def identify_plan(plan: PrivatePlan, *context: str) -> PlanIdentity:
     return PlanIdentity(_digest(plan, context, short), _digest(plan, context, whole), read)
 
 
-def _digest(plan: PrivatePlan, context: Sequence[str], texts: Sequence[str]) -> str:
+def _digest(plan: private_plan.PrivatePlan, context: Sequence[str], texts: Sequence[str]) -> str:
     """Return the sha256 (hex) of a plan with these texts of its blocks and stages."""
     _, _, shares, levels = parts_of(plan)
     parts = [*context, str(shares), *texts]
@@ -230,7 +213,7 @@ def _digest(plan: PrivatePlan, context: Sequence[str], texts: Sequence[str]) -> 
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
-def _sharing(plan: PrivatePlan) -> Iterator[tuple[int, list[int]]]:
+def _sharing(plan: private_plan.PrivatePlan) -> Iterator[tuple[int, list[int]]]:
     """Yield the blocks with columns that share noise between groups, and the places of these
     columns.
 
@@ -250,22 +233,24 @@ class _Written:
 
     whole: str
     short: str
-    scans: list[tuple[Scan, frozenset[str]]]
+    scans: list[tuple[algebra.Scan, frozenset[str]]]
 
 
-def _stage(relation: Relation) -> _Written:
+def _stage(relation: algebra.Relation) -> _Written:
     canonical, writer = Flattener(_text).relation(relation), Writer()
     writer.number(canonical)
     whole, scans = writer.write(canonical), writer.scans(canonical)
     return _Written(whole, _text(_without_unread(canonical, scans)), scans)
 
 
-def _without_unread(relation: Relation, scans: list[tuple[Scan, frozenset[str]]]) -> Relation:
+def _without_unread(
+    relation: algebra.Relation, scans: list[tuple[algebra.Scan, frozenset[str]]]
+) -> algebra.Relation:
     """Return a relation whose scans have the columns that are read, by name."""
     read = {scan.fields: names for scan, names in scans}
 
-    def change(part: Relation) -> Relation:
-        if not isinstance(part, Scan):
+    def change(part: algebra.Relation) -> algebra.Relation:
+        if not isinstance(part, algebra.Scan):
             return map_inputs(part, change)
         used = [f for f in part.fields if f.name.lower() in read[part.fields]]
         return replace(part, fields=tuple(sorted(used, key=lambda f: f.name.lower())))
@@ -273,14 +258,14 @@ def _without_unread(relation: Relation, scans: list[tuple[Scan, frozenset[str]]]
     return change(relation)
 
 
-def _text(relation: Relation) -> str:
+def _text(relation: algebra.Relation) -> str:
     """Return the text of a relation in its present form."""
     writer = Writer()
     writer.number(relation)
     return writer.write(relation)
 
 
-def _block(plan: BlockPlan) -> _Written:
+def _block(plan: private_plan.BlockPlan) -> _Written:
     writer, rows = written_rows(plan.block)
     whole = _of_block(plan, rows, writer)
     scans = writer.scans(rows)
@@ -288,7 +273,7 @@ def _block(plan: BlockPlan) -> _Written:
     return _Written(whole, _of_block(plan, short, writer.anew(short)), scans)
 
 
-def _of_block(plan: BlockPlan, rows: Relation, writer: Writer) -> str:
+def _of_block(plan: private_plan.BlockPlan, rows: algebra.Relation, writer: Writer) -> str:
     block, keys, *others = parts_of(plan)
     domain, judged, *rest = _of_keys(keys)
     own = parts_of(replace(block, rows=rows))
@@ -317,7 +302,7 @@ def _compared(kind: type[Any]) -> tuple[str, ...]:
     return tuple(f.name for f in fields(kind) if f.compare and f.name not in follows)
 
 
-def written_rows(block: PrivateBlock) -> tuple[Writer, Relation]:
+def written_rows(block: private_plan.PrivateBlock) -> tuple[Writer, algebra.Relation]:
     """Return the rows of a block in canonical form, and the writer for expressions over them.
 
     Unowned rows belong to no unit, whether the text excludes them or not.
@@ -331,7 +316,7 @@ def written_rows(block: PrivateBlock) -> tuple[Writer, Relation]:
     rows = flattener.rows(flat, unit)
     writer = Writer(flat.columns, flattener.present(flat.sources) | unit)
     writer.number(rows)
-    writer.equate(conjuncts(rows.predicate) if isinstance(rows, Filter) else ())
+    writer.equate(conjuncts(rows.predicate) if isinstance(rows, algebra.Filter) else ())
     return writer, rows
 
 
@@ -360,29 +345,29 @@ class Writer:
         self._first: dict[int, int] = {}
         self._read = set[int]()
 
-    def anew(self, relation: Relation) -> Writer:
+    def anew(self, relation: algebra.Relation) -> Writer:
         """Return a writer of the same columns that numbers those of this relation."""
         writer = Writer(self._columns, self._never_null)
         writer.number(relation)
-        writer.equate(conjuncts(relation.predicate) if isinstance(relation, Filter) else ())
+        writer.equate(conjuncts(relation.predicate) if isinstance(relation, algebra.Filter) else ())
         return writer
 
-    def scans(self, relation: Relation) -> list[tuple[Scan, frozenset[str]]]:
+    def scans(self, relation: algebra.Relation) -> list[tuple[algebra.Scan, frozenset[str]]]:
         """Return the scans of a relation, each with the columns that were written, in lower case.
 
         Set operations and recursions read all columns of their sides, by place.
         """
         parts, read = tuple(relations(relation)), set(self._read)
         for part in parts:
-            if isinstance(part, Union | Recursion):
+            if isinstance(part, algebra.Union | algebra.Recursion):
                 read |= {f.id for side in inputs(part) for f in side.fields}
         return [
             (scan, frozenset(f.name.lower() for f in scan.fields if f.id in read))
             for scan in parts
-            if isinstance(scan, Scan)
+            if isinstance(scan, algebra.Scan)
         ]
 
-    def number(self, relation: Relation) -> None:
+    def number(self, relation: algebra.Relation) -> None:
         """Number columns in the order of the tables they come from."""
         for source in inputs(relation):
             self.number(source)
@@ -418,14 +403,14 @@ class Writer:
                 return f"#{self._number(column)}"
             case tree.Span():
                 return ""
-            case Field():
+            case algebra.Field():
                 return f"#{self.numbers[value.id]}:{value.type}"
-            case Scan():
+            case algebra.Scan():
                 columns = ",".join(f"{f.name}={self.write(f)}" for f in value.fields)
                 return f"Scan({value.table};{columns})"
-            case Staged(stage=stage, fields=columns):
+            case algebra.Staged(stage=stage, fields=columns):
                 return f"Staged({self.write(stage)},{self.write(columns)})"
-            case Evaluated(digest=digest):
+            case algebra.Evaluated(digest=digest):
                 return f"Evaluated({digest})"
             case tree.Call() | tree.Ref() | tree.Cast() | tree.AggregateCall() | tree.WindowCall():
                 return self._formula(normal(self._over(value)))

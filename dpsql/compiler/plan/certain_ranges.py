@@ -78,8 +78,9 @@ class CertainRanges:
                     yield each.field.id, self._of_rows(each.call)
                     self._note_share(each)
             case algebra.Union():
-                sides = (relation.left.fields, relation.right.fields)
-                for new, *both in zip(relation.fields, *sides, strict=True):
+                for new, *both in zip(
+                    relation.fields, relation.left.fields, relation.right.fields, strict=True
+                ):
                     left, right = (self.range_of(each.ref) for each in both)
                     yield new.id, left.union(right)
             case _:
@@ -130,7 +131,8 @@ class CertainRanges:
         except Refused:  # a stated error is no function
             return Facts(expression.type)
         if isinstance(expression, tree.Call) and expression.function == "div":
-            share = self._of_quotient(*args)
+            part, whole = args
+            share = self._of_quotient(part, whole)
             return Facts(expression.type, facts.interval.intersect(share))
         return facts
 

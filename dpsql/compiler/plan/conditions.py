@@ -124,7 +124,8 @@ def _with_constant(name: str, subject: Expression, constant: Literal) -> Express
         case _ if kind == constant.type == BOOLEAN and name in ("eq", "ne"):
             return subject if (name == "eq") is constant.value else negated(subject)
         case _:
-            return Call(*_stepped(name, subject, constant), BOOLEAN)
+            name, sides = _stepped(name, subject, constant)
+            return Call(name, sides, BOOLEAN)
 
 
 def _whole(constant: Literal, kind: SqlType) -> Literal:
@@ -242,9 +243,7 @@ def _merged(name: str, parts: Iterable[Expression]) -> Iterator[Expression]:
                 subject
             ) == end.type and has_steps(end.type):
                 least = ends[subject].get(side, end)
-                ends[subject][side] = TIGHTER[name, side](
-                    least, end, key=lambda constant: constant.value
-                )
+                ends[subject][side] = TIGHTER[name, side](least, end, key=_value)
             case _:
                 yield part
     for (subject, _), constants in members.items():
@@ -252,6 +251,10 @@ def _merged(name: str, parts: Iterable[Expression]) -> Iterator[Expression]:
         yield listed if name == "or" else negated(listed)
     for subject, sides in ends.items():
         yield from _between(name, subject, sides)
+
+
+def _value(constant: Literal) -> Any:
+    return constant.value
 
 
 def _uncovered(part: Expression) -> Expression:

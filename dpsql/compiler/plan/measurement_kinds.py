@@ -327,7 +327,8 @@ class Vote:
     @property
     def bins(self) -> Octaves:
         """The bins of the histogram."""
-        return Octaves(*self.octaves, self.parts, self.whole)
+        lowest, highest = self.octaves
+        return Octaves(lowest, highest, self.parts, self.whole)
 
     @property
     def most(self) -> int:
@@ -360,6 +361,12 @@ class RangeVote:
     octaves: tuple[int, int]
 
     keys: ClassVar[tuple[Item, ...]] = ()
+
+    @property
+    def bins(self) -> Octaves:
+        """The bins of the histogram."""
+        lowest, highest = self.octaves
+        return Octaves(lowest, highest)
 
 
 @dataclass(frozen=True, slots=True)

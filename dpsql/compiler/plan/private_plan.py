@@ -6,21 +6,13 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import TypeVar, assert_never
 
+from dpsql.compiler.plan import published_keys
 from dpsql.compiler.plan.biased_columns import BiasedColumn
 from dpsql.compiler.plan.certain_ranges import CertainNumbers
 from dpsql.compiler.plan.enforcement import Enforcement
 from dpsql.compiler.plan.lattices import Choice, Histogram, Lattice, RangeStrategy, TreeRelease
 from dpsql.compiler.plan.measurement_kinds import MeanVote, Measurement, RatioVote, UnitVote
-from dpsql.compiler.plan.published_keys import (
-    Domain,
-    Keys,
-    ListedKeys,
-    ThresholdKeys,
-    TopKeys,
-    TrialKeys,
-    Within,
-    unreleased,
-)
+from dpsql.compiler.plan.published_keys import unreleased
 from dpsql.compiler.plan.weighed_rows import Weighed
 from dpsql.consistency.least_squares import Agreement
 from dpsql.consistency.marginals import Marginals
@@ -202,7 +194,7 @@ class BoundedBlock:
     domain: tuple[tuple[Value, ...], ...] | None
     key_combinations: int | None
     tested: Mapping[Expression, Facts] = field(default_factory=dict)
-    within: tuple[Within, ...] = ()
+    within: tuple[published_keys.Within, ...] = ()
     wide: tuple[tuple[Facts, ...], ...] = ()
     shown: bool = False
 
@@ -308,7 +300,7 @@ class BlockPlan:
     """
 
     block: PrivateBlock
-    keys: Keys
+    keys: published_keys.Keys
     releases: tuple[Release, ...]
     choices: tuple[Choice, ...] = ()
     trees: tuple[TreeRelease, ...] = ()
@@ -342,28 +334,28 @@ class BlockPlan:
     @property
     def _looked_at(self) -> frozenset[int]:
         """The measurements that select others or keys, and those that are made to agree."""
-        counted = self.keys.counted if isinstance(self.keys, ThresholdKeys) else ()
+        counted = self.keys.counted if isinstance(self.keys, published_keys.ThresholdKeys) else ()
         tests = (r.stability.count for r in self.releases if r.stability is not None)
         agreed = (column for agreement in self.agreements for column in agreement.places)
         return frozenset((*counted, *tests, *agreed))
 
     def _within(self, noise: CorrelatedNoise) -> bool:
         """Test whether there are at most as many groups as the noise allows."""
-        listed = isinstance(self.keys, ListedKeys)
+        listed = isinstance(self.keys, published_keys.ListedKeys)
         return listed and len(self.domain or ()) <= noise.reached.groups
 
     @property
     def lists_shown(self) -> bool:
         """Test whether its keys are listed because an earlier step showed them."""
-        return isinstance(self.keys, ListedKeys) and self.keys.shown
+        return isinstance(self.keys, published_keys.ListedKeys) and self.keys.shown
 
     @property
-    def domain(self) -> Domain | None:
+    def domain(self) -> published_keys.Domain | None:
         """The public keys; None where keys are private."""
         match self.keys:
-            case ListedKeys() | TopKeys():
+            case published_keys.ListedKeys() | published_keys.TopKeys():
                 return self.keys.domain
-            case ThresholdKeys() | TrialKeys():
+            case published_keys.ThresholdKeys() | published_keys.TrialKeys():
                 return None
             case _:
                 assert_never(self.keys)
@@ -382,7 +374,7 @@ class BlockPlan:
     def columns(self) -> tuple[ReleasedColumn, ...]:
         """All released columns besides the keys, in the order of the released table."""
         match self.keys:
-            case TopKeys(place=Field() as place, unreleased=judged):
+            case published_keys.TopKeys(place=Field() as place, unreleased=judged):
                 return (ReleasedColumn(place, judged.released), *self.noisy)
             case _:
                 return self.noisy

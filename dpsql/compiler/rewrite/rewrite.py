@@ -17,14 +17,8 @@ from dpsql.compiler.errors.propagate import propagate
 from dpsql.compiler.errors.selection_errors import Selection
 from dpsql.compiler.errors.small_groups import with_noise_known, written_out
 from dpsql.compiler.errors.stated_errors import states
+from dpsql.compiler.plan import private_plan
 from dpsql.compiler.plan.certain_ranges import CertainRanges
-from dpsql.compiler.plan.private_plan import (
-    BlockPlan,
-    PrivatePlan,
-    ReleasedTable,
-    Rewritten,
-    StageSql,
-)
 from dpsql.compiler.plan.published_keys import ListedKeys, ThresholdKeys
 from dpsql.compiler.resolve.scopes import Identities
 from dpsql.compiler.rewrite.common_terms import computed_once, once
@@ -44,12 +38,12 @@ ONE_END = 0.9
 
 
 def rewrite(
-    plan: PrivatePlan,
+    plan: private_plan.PrivatePlan,
     keys: Callable[[algebra.Relation], Keys],
     identities: Identities,
     dialects: Dialects,
-    blocks: Sequence[BlockPlan] | None = None,
-) -> Rewritten:
+    blocks: Sequence[private_plan.BlockPlan] | None = None,
+) -> private_plan.Rewritten:
     """Return the statements of a private query, printed from our own tree.
 
     If given, `blocks` replace the plan's. Released tables are `release_0`, ... Public tables that
@@ -69,7 +63,7 @@ def rewrite(
         foreseen = traced(with_noise, replace(selection, selected=False))
     tables, far = _Tables(dialects), max(map(_far, noise), default=0.0)
     plain = outer.relation if states(with_noise) else with_noise
-    return Rewritten(
+    return private_plan.Rewritten(
         blocks=tuple(map(dialects.database.block, blocks or plan.blocks)),
         outer_sql=tables.query(outer.relation, outer.columns, identities),
         tables=tuple(tables.listed),
@@ -85,7 +79,7 @@ def rewrite(
     )
 
 
-def _selection(plan: PrivatePlan) -> Selection:
+def _selection(plan: private_plan.PrivatePlan) -> Selection:
     """Return how the noise of a plan widens the errors of selected numbers."""
     drawn = [noise for block in plan.blocks for noise in block.noises]
     long_tails = any(noise.mechanism is Mechanism.DISCRETE_LAPLACE for noise in drawn)
@@ -97,7 +91,7 @@ def _far(noise: NoiseOfBlock) -> float:
     return 0.0 if noise.near is None else 10 * noise.near.widening.until * noise.near.step
 
 
-def _noises(plan: PrivatePlan) -> list[NoiseOfBlock]:
+def _noises(plan: private_plan.PrivatePlan) -> list[NoiseOfBlock]:
     """Return the noise of each released table, and of consistent groups of them."""
     noises = [_noise(block) for block in plan.blocks]
     for levels in plan.levels:
@@ -109,7 +103,7 @@ def _noises(plan: PrivatePlan) -> list[NoiseOfBlock]:
     return noises
 
 
-def _noise(block: BlockPlan) -> NoiseOfBlock:
+def _noise(block: private_plan.BlockPlan) -> NoiseOfBlock:
     """Return the noise of a released table after its measurements are made to agree."""
     steps = np.array([float(release.query.released.step) for release in block.releases])
     deviations = [standard_deviation(release.noise) for release in block.releases]
@@ -135,7 +129,7 @@ def _noise(block: BlockPlan) -> NoiseOfBlock:
     )
 
 
-def _near(block: BlockPlan) -> Near | None:
+def _near(block: private_plan.BlockPlan) -> Near | None:
     """Return the effect of a threshold on the errors of a block's counts; None without an
     effect.
     """
@@ -154,21 +148,21 @@ def _stage(
     relation: algebra.Relation,
     dialects: Dialects,
     identities: Identities,
-) -> StageSql:
+) -> private_plan.StageSql:
     """Return the statement of a table that later blocks read, with columns named by position."""
     columns = tuple((f"c{n}", f.type) for n, f in enumerate(relation.fields))
     if isinstance(relation, algebra.Evaluated):
-        return StageSql(columns, (), relation.sql, relation.rows)
+        return private_plan.StageSql(columns, (), relation.sql, relation.rows)
     tables = _Tables(dialects)
     outputs = tuple(f.ref for f in relation.fields)
     rows = traced(relation).relation if states(relation) else relation
     sql = tables.query(rows, outputs, identities)
-    return StageSql(columns, tuple(tables.listed), sql)
+    return private_plan.StageSql(columns, tuple(tables.listed), sql)
 
 
 def rewrite_public(
     relation: algebra.Relation, identities: Identities, dialect: Dialect, factor: float
-) -> Rewritten:
+) -> private_plan.Rewritten:
     """Return a query over public tables alone: one statement for the owner's database.
 
     It is exact, except for estimates from reports: then it has errors.
@@ -177,10 +171,10 @@ def rewrite_public(
     read = propagate(relation, (), lambda _: (), identities, selection)
     plain = dialect.query(read.relation if states(relation) else relation, read.outputs)
     if all(error == EXACT for error in read.errors):
-        return Rewritten((), (), plain, plain, relation.fields)
+        return private_plan.Rewritten((), (), plain, plain, relation.fields)
     expected = tuple(None if error == EXACT else nan for error in read.errors)
     sql = dialect.query(read.relation, read.columns)
-    return Rewritten((), (), sql, plain, relation.fields, expected=expected)
+    return private_plan.Rewritten((), (), sql, plain, relation.fields, expected=expected)
 
 
 class _Tables:
@@ -188,7 +182,7 @@ class _Tables:
 
     def __init__(self, dialects: Dialects) -> None:
         self.dialects = dialects
-        self.listed: list[ReleasedTable] = []
+        self.listed: list[private_plan.ReleasedTable] = []
 
     def query(
         self, relation: algebra.Relation, outputs: tuple[Expression, ...], identities: Identities
@@ -212,7 +206,7 @@ class _Tables:
             if block is None:
                 outputs = tuple(f.ref for f in relation.fields)
                 sql = self.dialects.database.query(relation, outputs)
-            self.listed.append(ReleasedTable(name, columns, block, sql))
+            self.listed.append(private_plan.ReleasedTable(name, columns, block, sql))
         return name, {f.id: f"c{n}" for n, f in enumerate(relation.fields)}
 
 

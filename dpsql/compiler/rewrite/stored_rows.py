@@ -25,19 +25,7 @@ from dpsql.compiler.resolve.scopes import Identities
 from dpsql.compiler.rewrite.rollups import by_turns, over_rollup
 from dpsql.compiler.track.equalities import exactly_equal
 from dpsql.compiler.track.join_order import INNER, Joined, rebuilt
-from dpsql.model.algebra import (
-    Aggregate,
-    Apply,
-    Field,
-    Filter,
-    Join,
-    Match,
-    Recursion,
-    Relation,
-    Scan,
-    Single,
-    Union,
-)
+from dpsql.model import algebra
 from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.prepared_store import PreparedStore, beside, name_in_store, table_in_store
 from dpsql.model.tree import AggregateCall, Call, Expression, Ref
@@ -62,8 +50,8 @@ def over_store(
     return blocks, tuple(tables)
 
 
-def _name_in_store(relation: Relation) -> str | None:
-    return name_in_store(relation.table) if isinstance(relation, Scan) else None
+def _name_in_store(relation: algebra.Relation) -> str | None:
+    return name_in_store(relation.table) if isinstance(relation, algebra.Scan) else None
 
 
 def _over_store(
@@ -79,8 +67,11 @@ def _over_store(
         table = policy.table(_name_in_store(leaf) or "")
         if table is not None:
             unit = unit_beside(table, policy)
-            given = stored, store, unit, table, identities
-            return over_rollup(*given) or by_turns(*given) or stored
+            return (
+                over_rollup(stored, store, unit, table, identities)
+                or by_turns(stored, store, unit, table, identities)
+                or stored
+            )
     return stored
 
 
@@ -110,7 +101,7 @@ def _read(plan: BlockPlan, weighed: Weighed) -> frozenset[int]:
     read = set[int]()
     for part in relations(weighed.rows):
         nodes += expressions(part)
-        if isinstance(part, Union | Recursion | Apply | Single):
+        if isinstance(part, algebra.Union | algebra.Recursion | algebra.Apply | algebra.Single):
             read |= {f.id for source in inputs(part) for f in source.fields}
     return frozenset(read).union(*map(refs, nodes))
 
@@ -123,12 +114,12 @@ class _Leaf:
     inputs.
     """
 
-    relation: Scan | Match | Aggregate
+    relation: algebra.Scan | algebra.Match | algebra.Aggregate
     table: TablePolicy
     names: dict[int, str]
-    added: tuple[Field, ...] = ()
+    added: tuple[algebra.Field, ...] = ()
 
-    def fetched(self, read: frozenset[int]) -> list[Field]:
+    def fetched(self, read: frozenset[int]) -> list[algebra.Field]:
         """Return the columns that are read."""
         return [f for f in (*self.relation.fields, *self.added) if f.id in read]
 
@@ -165,22 +156,24 @@ class _Stored:
     store: PreparedStore
     read: frozenset[int]
 
-    def rows(self, relation: Relation) -> Relation:
+    def rows(self, relation: algebra.Relation) -> algebra.Relation:
         """Return the same rows, with those of prepared tables read from the store."""
-        if isinstance(relation, Filter) or (isinstance(relation, Join) and relation.kind in INNER):
+        if isinstance(relation, algebra.Filter) or (
+            isinstance(relation, algebra.Join) and relation.kind in INNER
+        ):
             return self._joined(relation)
         leaf = self._leaf(relation)
-        if isinstance(relation, Scan):
+        if isinstance(relation, algebra.Scan):
             return relation if leaf is None else _from_store(relation, leaf.added)
         return map_inputs(relation, self.rows)
 
-    def _joined(self, relation: Filter | Join) -> Relation:
+    def _joined(self, relation: algebra.Filter | algebra.Join) -> algebra.Relation:
         """Return a tree of inner joins, without those along links that fetch stored columns
         only.
         """
         joined = Joined.of(relation)
         leaves = [leaf for part in joined.leaves if (leaf := self._leaf(part)) is not None]
-        gone, settled, moved = set[Relation](), set[Expression](), set[int]()
+        gone, settled, moved = set[algebra.Relation](), set[Expression](), set[int]()
         while (join := next(self._superfluous(leaves, joined.conditions), None)) is not None:
             join.taken_in(self.read)
             leaves.remove(join.above)
@@ -188,9 +181,11 @@ class _Stored:
             settled |= join.conditions
             moved |= join.above.names.keys()
         settled |= {c for leaf in leaves for c in joined.conditions if leaf.is_itself(c, moved)}
-        added: dict[Relation, tuple[Field, ...]] = {leaf.relation: leaf.added for leaf in leaves}
+        added: dict[algebra.Relation, tuple[algebra.Field, ...]] = {
+            leaf.relation: leaf.added for leaf in leaves
+        }
 
-        def stored(part: Relation) -> Relation | None:
+        def stored(part: algebra.Relation) -> algebra.Relation | None:
             return None if part in gone else self._read_of_store(part, added.get(part, ()))
 
         above = [c for c in joined.conditions if refs(c) & moved and c not in settled]
@@ -198,34 +193,36 @@ class _Stored:
         rows = rebuilt(relation, stored, lambda condition: condition not in lifted)
         assert rows is not None
         predicate = both(tuple(dict.fromkeys(above)))
-        return rows if predicate is None else Filter(rows, predicate)
+        return rows if predicate is None else algebra.Filter(rows, predicate)
 
-    def _read_of_store(self, part: Relation, added: tuple[Field, ...]) -> Relation:
+    def _read_of_store(
+        self, part: algebra.Relation, added: tuple[algebra.Field, ...]
+    ) -> algebra.Relation:
         """Return an input over the store, with additional columns."""
         match part:
-            case Scan() if added:
+            case algebra.Scan() if added:
                 return _from_store(part, added)
-            case Match() if added:
+            case algebra.Match() if added:
                 below = self._read_of_store(part.input, added)
                 return replace(part, input=below, other=self.rows(part.other))
             case _:
                 return self.rows(part)
 
-    def _leaf(self, relation: Relation) -> _Leaf | None:
+    def _leaf(self, relation: algebra.Relation) -> _Leaf | None:
         """Return the rows or keys of a prepared table; None for anything else.
 
         Keys are unique in the store: the least or greatest value of one is that of its row.
         """
         match relation:
-            case Match():
+            case algebra.Match():
                 leaf = self._leaf(relation.input)
-                if leaf is None or isinstance(leaf.relation, Aggregate):
+                if leaf is None or isinstance(leaf.relation, algebra.Aggregate):
                     return None
                 return replace(leaf, relation=relation)
-            case Scan():
-                scan: Relation = relation
+            case algebra.Scan():
+                scan: algebra.Relation = relation
                 name: str | None = relation.table
-            case Aggregate(sets=()):
+            case algebra.Aggregate(sets=()):
                 scan = self.rows(relation.input)
                 name = _name_in_store(scan)
             case _:
@@ -234,7 +231,7 @@ class _Stored:
         if table is None or table.name not in self.store.tables:
             return None
         names = {f.id: f.name.lower() for f in scan.fields}
-        if isinstance(relation, Scan):
+        if isinstance(relation, algebra.Scan):
             return _Leaf(relation, table, names)
         columns = {key.field.id: key.expression for key in relation.keys}
         keys = {n: names[column.id] for n, column in columns.items() if isinstance(column, Ref)}
@@ -249,7 +246,9 @@ class _Stored:
     ) -> Iterator[_Superfluous]:
         """Yield the joins along links where only columns in the store are read."""
         for below, above in permutations(leaves, 2):
-            if isinstance(below.relation, Aggregate) or isinstance(above.relation, Match):
+            if isinstance(below.relation, algebra.Aggregate) or isinstance(
+                above.relation, algebra.Match
+            ):
                 continue
             for target, names in _above(below.table, self.policy):
                 if target.name != above.table.name:
@@ -302,6 +301,6 @@ def _above(table: TablePolicy, policy: Policy) -> list[tuple[TablePolicy, dict[s
     return result
 
 
-def _from_store(scan: Scan, added: tuple[Field, ...]) -> Scan:
+def _from_store(scan: algebra.Scan, added: tuple[algebra.Field, ...]) -> algebra.Scan:
     """Return the scan of the store's table, with additional columns."""
     return replace(scan, table=table_in_store(scan.table), fields=(*scan.fields, *added))

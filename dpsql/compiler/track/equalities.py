@@ -83,7 +83,7 @@ def with_equal(equal: dict[int, int], relation: Relation) -> dict[int, int]:
     >>> with_equal({2: 3}, same)
     {2: 3, 1: 3}
     """
-    pairs = [pair for pair in _equalities(relation) if exactly_equal(*pair)]
+    pairs = [(a, b) for a, b in _equalities(relation) if exactly_equal(a, b)]
     equal, size = dict(equal), 0
     while size < len(equal):
         size = len(equal)

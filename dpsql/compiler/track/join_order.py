@@ -32,6 +32,7 @@ from dpsql.compiler.resolve.scopes import Identities
 from dpsql.compiler.track.equalities import equal_columns
 from dpsql.compiler.track.uniqueness import Keys, key_within
 from dpsql.compiler.track.units import Anchor, Private, Together, agreeing, led_beside
+from dpsql.model import tree
 from dpsql.model.algebra import (
     Aggregate,
     Filter,
@@ -44,17 +45,6 @@ from dpsql.model.algebra import (
     Values,
 )
 from dpsql.model.dataclass import dataclass, replace
-from dpsql.model.tree import (
-    INTEGER,
-    AggregateCall,
-    Call,
-    Expression,
-    JoinKind,
-    Kind,
-    Literal,
-    Ref,
-    Span,
-)
 from dpsql.model.vocabulary import Policy
 from dpsql.model.walk import both, conjuncts, map_inputs, refs, relations
 
@@ -64,7 +54,7 @@ class Joined:
     """The inputs of an inner join, and every condition on it."""
 
     leaves: tuple[Relation, ...]
-    conditions: tuple[Expression, ...]
+    conditions: tuple[tree.Expression, ...]
 
     @classmethod
     def of(cls, relation: Relation) -> Joined:
@@ -72,7 +62,7 @@ class Joined:
             case Filter():
                 inner = cls.of(relation.input)
                 return cls(inner.leaves, inner.conditions + conjuncts(relation.predicate))
-            case Join(kind=JoinKind.INNER | JoinKind.CROSS):
+            case Join(kind=tree.JoinKind.INNER | tree.JoinKind.CROSS):
                 left, right = cls.of(relation.left), cls.of(relation.right)
                 own = conjuncts(relation.condition)
                 return cls(left.leaves + right.leaves, left.conditions + right.conditions + own)
@@ -98,7 +88,7 @@ def columns_of(leaves: Sequence[Relation]) -> frozenset[int]:
 def rebuilt(
     relation: Relation,
     leaf: Callable[[Relation], Relation | None],
-    keeps: Callable[[Expression], bool],
+    keeps: Callable[[tree.Expression], bool],
 ) -> Relation | None:
     """Rebuild the tree with `leaf` of each leaf (None: removed) and with the conditions that
     `keeps` accepts.
@@ -107,27 +97,27 @@ def rebuilt(
         case Filter():
             inner = rebuilt(relation.input, leaf, keeps)
             return inner if inner is None else filtered(inner, relation.predicate, keeps)
-        case Join(kind=JoinKind.INNER | JoinKind.CROSS):
+        case Join(kind=tree.JoinKind.INNER | tree.JoinKind.CROSS):
             left, right = (rebuilt(side, leaf, keeps) for side in (relation.left, relation.right))
             if left is None or right is None:
                 alone = left if right is None else right
                 return None if alone is None else filtered(alone, relation.condition, keeps)
             own = tuple(filter(keeps, conjuncts(relation.condition)))
-            kind = relation.kind if own else JoinKind.CROSS
+            kind = relation.kind if own else tree.JoinKind.CROSS
             return replace(relation, left=left, right=right, kind=kind, condition=both(own))
         case _:
             return leaf(relation)
 
 
 def filtered(
-    relation: Relation, predicate: Expression | None, keeps: Callable[[Expression], bool]
+    relation: Relation, predicate: tree.Expression | None, keeps: Callable[[tree.Expression], bool]
 ) -> Relation:
     """Return the rows that satisfy the kept conditions of the predicate."""
     condition = both(tuple(filter(keeps, conjuncts(predicate))))
     return relation if condition is None else Filter(relation, condition)
 
 
-INNER = frozenset({JoinKind.INNER, JoinKind.CROSS})
+INNER = frozenset({tree.JoinKind.INNER, tree.JoinKind.CROSS})
 MOST_SIDES = 24
 """Largest number of sides that are reordered; the search takes quadratic time."""
 
@@ -201,7 +191,7 @@ def connected(join: Join, sides: Sequence[Side]) -> Join:
         for condition in conditions_here:
             del conditions[condition]
         there = there.beside(side)
-        kind = JoinKind.INNER if conditions_here else JoinKind.CROSS
+        kind = tree.JoinKind.INNER if conditions_here else tree.JoinKind.CROSS
         joined = Join(joined, side.relation, kind, both(conditions_here), spans[side.relation])
     assert isinstance(joined, Join)
     return joined
@@ -224,7 +214,7 @@ def cost(private: Private) -> tuple[float, ...]:
 
 
 def _rank(
-    side: Side, conditions: tuple[Expression, ...], columns: set[int], there: Side
+    side: Side, conditions: tuple[tree.Expression, ...], columns: set[int], there: Side
 ) -> tuple[int, int]:
     """Return the rank of a side in the join order: the fewer of its rows meet one, the sooner."""
     equal = equal_columns(both(conditions), columns)
@@ -237,8 +227,8 @@ def _rank(
 
 
 def _across(
-    conditions: dict[Expression, None], columns: set[int], side: Relation, join: Join
-) -> tuple[Expression, ...]:
+    conditions: dict[tree.Expression, None], columns: set[int], side: Relation, join: Join
+) -> tuple[tree.Expression, ...]:
     """Return the conditions that can be applied once a side has joined; outer columns may
     be read.
     """
@@ -247,16 +237,16 @@ def _across(
     return tuple(c for c in conditions if refs(c) & everywhere <= there)
 
 
-def _conditions(relation: Relation) -> Iterator[Expression]:
+def _conditions(relation: Relation) -> Iterator[tree.Expression]:
     if isinstance(relation, Join) and relation.kind in INNER:
         yield from _conditions(relation.left)
         yield from _conditions(relation.right)
         yield from conjuncts(relation.condition)
 
 
-def _spans(join: Join) -> dict[Relation, Span]:
+def _spans(join: Join) -> dict[Relation, tree.Span]:
     """Return the place in the text where each side is joined."""
-    spans: dict[Relation, Span] = {}
+    spans: dict[Relation, tree.Span] = {}
     for part in (join.left, join.right):
         if isinstance(part, Join) and part.kind in INNER:
             spans |= _spans(part)
@@ -265,7 +255,7 @@ def _spans(join: Join) -> dict[Relation, Span]:
     return spans
 
 
-Count = Callable[[Relation, tuple[Ref, ...]], int]
+Count = Callable[[Relation, tuple[tree.Ref, ...]], int]
 """A function to the most rows of a public relation that agree on some columns; see `track`."""
 
 REPEATED = frozenset({"count", "sum", "count_if"})
@@ -330,7 +320,7 @@ def _is_public(part: Relation, policy: Policy) -> bool:
     return isinstance(part, Values)
 
 
-def _inputs(call: AggregateCall) -> Iterator[Expression]:
+def _inputs(call: tree.AggregateCall) -> Iterator[tree.Expression]:
     yield from call.args
     yield from () if call.filter is None else (call.filter,)
     yield from (key.expression for key in call.order_by)
@@ -339,12 +329,12 @@ def _inputs(call: AggregateCall) -> Iterator[Expression]:
 def _product(group: tuple[Relation, ...], joined: Joined) -> Relation:
     """Return the rows of a group that satisfy its own conditions."""
     own = tuple(c for c in joined.conditions if refs(c) and refs(c) <= columns_of(group))
-    rows = reduce(lambda a, b: Join(a, b, JoinKind.CROSS, None), group)
+    rows = reduce(lambda a, b: Join(a, b, tree.JoinKind.CROSS, None), group)
     condition = both(own)
     return rows if condition is None else Filter(rows, condition)
 
 
-def _is_unmoved(call: AggregateCall) -> bool:
+def _is_unmoved(call: tree.AggregateCall) -> bool:
     return call.clip is None and (
         call.function in UNMOVED or (call.distinct and call.function in REPEATED)
     )
@@ -352,7 +342,7 @@ def _is_unmoved(call: AggregateCall) -> bool:
 
 def _is_repeated(measure: Measure) -> bool:
     call = measure.call
-    exact = measure.field.type.kind in (Kind.INTEGER, Kind.DOUBLE)
+    exact = measure.field.type.kind in (tree.Kind.INTEGER, tree.Kind.DOUBLE)
     return call.function in REPEATED and call.clip is None and exact
 
 
@@ -381,6 +371,6 @@ def _multiplied(relation: Aggregate, factor: int, identities: Identities) -> Rel
             continue
         once = identities.field(column.name, column.type)
         measures.append(Measure(once, measure.call))
-        value = once.ref, Literal(factor, INTEGER)
-        items.append(Item(column, Call("mul", value, column.type)))
+        value = once.ref, tree.Literal(factor, tree.INTEGER)
+        items.append(Item(column, tree.Call("mul", value, column.type)))
     return Project(replace(relation, measures=tuple(measures)), tuple(items))

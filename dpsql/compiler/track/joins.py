@@ -60,7 +60,8 @@ class _Linked:
     @property
     def facts(self) -> frozenset[Fact]:
         """Facts by which rows that agree are of one unit, if any are needed."""
-        return min((_facts_of(*pair) for pair in self.together), key=len, default=frozenset())
+        facts = (_facts_of(one, other) for one, other in self.together)
+        return min(facts, key=len, default=frozenset())
 
 
 def _facts_of(one: Together, other: Together) -> frozenset[Fact]:
@@ -434,7 +435,7 @@ def _of_one_unit(
     and NULL equals none: columns that determine the unit of owned rows say nothing about the
     others.
     """
-    own = tuple(pair for pair in linked.together if _own(*pair, policy))
+    own = tuple((one, other) for one, other in linked.together if _own(one, other, policy))
     levels = [
         *(
             distance(a.table, policy)

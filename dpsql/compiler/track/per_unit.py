@@ -28,13 +28,8 @@ from dpsql.compiler.track.units import (
     attach_unit,
     names_of,
 )
-from dpsql.model.algebra import (
-    Aggregate,
-    Field,
-    Item,
-    Window,
-    WindowItem,
-)
+from dpsql.model import algebra
+from dpsql.model.algebra import Window
 from dpsql.model.comparisons import against_constant
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import (
@@ -127,20 +122,20 @@ def require_present(keys: Iterable[Expression], source: Private) -> None:
 
 
 def aggregate_within(
-    relation: Aggregate, source: Private, policy: Policy, identities: Identities
+    relation: algebra.Aggregate, source: Private, policy: Policy, identities: Identities
 ) -> Private:
     """Return GROUP BY keys that identify a unit: one row per unit and other keys, still private."""
     own_keys = unit_keys((item.expression for item in relation.keys), source)
     rows = attach_unit(source, policy, identities)
     unit = rows.unit(policy)
     holders = tuple(i for i in relation.keys if _is_unit(i.expression, rows, policy))
-    hidden = () if holders else (Item(identities.field("unit", unit.type), unit),)
+    hidden = () if holders else (algebra.Item(identities.field("unit", unit.type), unit),)
     keys = tuple(_one_zero(item, rows) for item in relation.keys) + hidden
     measures = tuple(replace(m, call=in_any_order(m.call)) for m in relation.measures)
     limit = _rows_of_unit(rows)
     grouped = replace(
         rows,
-        relation=Aggregate(rows.relation, keys, measures, relation.span, limit),
+        relation=algebra.Aggregate(rows.relation, keys, measures, relation.span, limit),
         anchors=frozenset(
             replace(a, id=item.field.id)
             for item in keys
@@ -168,7 +163,7 @@ def aggregate_within(
     return replace(grouped, determined=determined, declared=declared)
 
 
-def _one_zero(item: Item, rows: Private) -> Item:
+def _one_zero(item: algebra.Item, rows: Private) -> algebra.Item:
     """Return a key with 0.0 for -0.0 too; keys that identify rows stay unchanged."""
     if isinstance(item.expression, Ref) and any(a.id == item.expression.id for a in rows.anchors):
         return item
@@ -272,7 +267,7 @@ def window_within(
     rows = attach_unit(replace(source, facts=vouched), policy, identities)
     unit = rows.unit(policy)
     items = tuple(
-        WindowItem(item.field, _settled(_by_unit(item.call, unit, rows, policy), rows))
+        algebra.WindowItem(item.field, _settled(_by_unit(item.call, unit, rows, policy), rows))
         for item in relation.items
     )
     fixed = rows.determined | {a.id for a in rows.anchors if a.table == policy.unit.table}
@@ -333,7 +328,7 @@ def _settled(call: WindowCall, rows: Private) -> WindowCall:
     return replace(call, args=tuple(args))
 
 
-def _tie(column: Field) -> SortKey:
+def _tie(column: algebra.Field) -> SortKey:
     """Return a column as the last sort key; as text it distinguishes 0.0 from -0.0."""
     ref = column.ref
     return SortKey(Cast(ref, VARCHAR) if column.type.kind is Kind.DOUBLE else ref)

@@ -14,37 +14,27 @@ from dpsql.compiler.resolve.scopes import Identities
 from dpsql.compiler.track.blocks import rejects_nulls
 from dpsql.compiler.track.table_scans import private_scan
 from dpsql.compiler.track.units import Private, Together, different_keys, reach_unit
-from dpsql.model.algebra import (
-    Aggregate,
-    Field,
-    Filter,
-    Item,
-    Join,
-    Project,
-    Relation,
-    Scan,
-    Union,
-)
+from dpsql.model import algebra
 from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.tree import Expression, JoinKind, Ref
 from dpsql.model.vocabulary import Fact, FactKind, Link, Policy, TablePolicy
 from dpsql.model.walk import both, conjuncts, expressions, inputs, refs, relations
 
 
-def unread_columns(relation: Relation) -> frozenset[int]:
+def unread_columns(relation: algebra.Relation) -> frozenset[int]:
     """Return the ids of the table columns that no expression and no UNION in a relation reads."""
     scanned, read = set[int](), set[int]()
     for part in relations(relation):
-        if isinstance(part, Scan):
+        if isinstance(part, algebra.Scan):
             scanned |= {f.id for f in part.fields}
-        if isinstance(part, Union):
+        if isinstance(part, algebra.Union):
             read |= {f.id for side in inputs(part) for f in side.fields}
         read = read.union(*map(refs, expressions(part)))
     return frozenset(scanned - read)
 
 
 def scan_of_units(
-    scan: Scan,
+    scan: algebra.Scan,
     table: TablePolicy,
     policy: Policy,
     identities: Identities,
@@ -88,14 +78,16 @@ def recorded_facts(table: TablePolicy, link: Link, policy: Policy) -> frozenset[
     return frozenset() if same is None or unique is None else frozenset({same, unique})
 
 
-def _may_be_null(field: Field, facts: Mapping[Field, frozenset[Fact]], table: TablePolicy) -> bool:
+def _may_be_null(
+    field: algebra.Field, facts: Mapping[algebra.Field, frozenset[Fact]], table: TablePolicy
+) -> bool:
     column = table.column(field.name)
     return not facts[field] or column is None or not column.not_null
 
 
 def _looked_up(
     rows: Private,
-    columns: Mapping[Field, tuple[Field, Link]],
+    columns: Mapping[algebra.Field, tuple[algebra.Field, Link]],
     policy: Policy,
     identities: Identities,
 ) -> Private:
@@ -104,17 +96,17 @@ def _looked_up(
     """
     rows = reach_unit(rows, policy, identities)
     unit, joined, facts = rows.unit(policy), rows.relation, rows.facts
-    read = list[Item]()
+    read = list[algebra.Item]()
     for field, (stored, link) in columns.items():
         there = _keys_of_units(link.table, policy, identities)
-        joined = Join(joined, there.relation, JoinKind.LEFT, there.holds(stored.ref, unit))
+        joined = algebra.Join(joined, there.relation, JoinKind.LEFT, there.holds(stored.ref, unit))
         facts |= there.facts
-        read.append(Item(field, there.key))
+        read.append(algebra.Item(field, there.key))
     whole = tuple(f.item for f in rows.relation.fields)
-    alone = frozenset(columns) if rows.max_rows == 1 else frozenset[Field]()
+    alone = frozenset(columns) if rows.max_rows == 1 else frozenset[algebra.Field]()
     return replace(
         rows,
-        relation=Project(joined, (*whole, *read)),
+        relation=algebra.Project(joined, (*whole, *read)),
         determined=rows.determined | {field.id for field in alone},
         facts=facts,
     )
@@ -126,7 +118,7 @@ class _UnitKeys:
     for each.
     """
 
-    relation: Relation
+    relation: algebra.Relation
     key: Ref
     unit: Ref
     facts: frozenset[Fact]
@@ -145,40 +137,44 @@ def _keys_of_units(name: str, policy: Policy, identities: Identities) -> _UnitKe
     column = table.column(table.key[0])
     assert column is not None
     own = identities.field(column.name, column.type)
-    scan = Scan(table.name, (own,), readings=table.readings, rows=table.rows)
+    scan = algebra.Scan(table.name, (own,), readings=table.readings, rows=table.rows)
     rows = reach_unit(private_scan(scan, table, policy, identities), policy, identities)
     unit, unique = rows.unit(policy), policy.fact(FactKind.UNIQUE_KEY, name)
     if unique is not None:
         return _UnitKeys(rows.relation, own.ref, unit, rows.facts | {unique})
-    keys = tuple(Item(identities.field(column.name, ref.type), ref) for ref in (own.ref, unit))
+    keys = tuple(
+        algebra.Item(identities.field(column.name, ref.type), ref) for ref in (own.ref, unit)
+    )
     key, of = (item.field.ref for item in keys)
-    return _UnitKeys(Aggregate(rows.relation, keys, ()), key, of, rows.facts)
+    return _UnitKeys(algebra.Aggregate(rows.relation, keys, ()), key, of, rows.facts)
 
 
-def beside_links(relation: Relation, policy: Policy) -> frozenset[int]:
+def beside_links(relation: algebra.Relation, policy: Policy) -> frozenset[int]:
     """Return the ids of `same_unit` columns in a relation, with the ids that projections and keys
     give them.
     """
     columns, parts = set[int](), tuple(relations(relation))
     for part in parts:
-        table = policy.table(part.table) if isinstance(part, Scan) else None
+        table = policy.table(part.table) if isinstance(part, algebra.Scan) else None
         names = {link.column.lower() for link in table.same_unit} if table is not None else set()
         columns |= {f.id for f in part.fields if f.name.lower() in names}
-    renamed = [i for p in parts if isinstance(p, Project | Aggregate) for i in _items_of(p)]
+    renamed = [
+        i for p in parts if isinstance(p, algebra.Project | algebra.Aggregate) for i in _items_of(p)
+    ]
     while columns and (new := {i.field.id for i in renamed if _is_named(i, columns)} - columns):
         columns |= new
     return frozenset(columns)
 
 
-def _items_of(part: Project | Aggregate) -> tuple[Item, ...]:
-    return part.items if isinstance(part, Project) else part.keys
+def _items_of(part: algebra.Project | algebra.Aggregate) -> tuple[algebra.Item, ...]:
+    return part.items if isinstance(part, algebra.Project) else part.keys
 
 
-def _is_named(item: Item, columns: set[int]) -> bool:
+def _is_named(item: algebra.Item, columns: set[int]) -> bool:
     return isinstance(item.expression, Ref) and item.expression.id in columns
 
 
-def groups_that_meet(join: Join, beside: frozenset[int]) -> Join:
+def groups_that_meet(join: algebra.Join, beside: frozenset[int]) -> algebra.Join:
     """Return the join without the NULL groups of `same_unit` columns that its conditions drop
     anyway.
 
@@ -187,14 +183,14 @@ def groups_that_meet(join: Join, beside: frozenset[int]) -> Join:
     return _met(join, beside, ()) if beside else join
 
 
-def _met(join: Join, beside: frozenset[int], above: tuple[Expression, ...]) -> Join:
+def _met(join: algebra.Join, beside: frozenset[int], above: tuple[Expression, ...]) -> algebra.Join:
     """Return the join without these groups; `above` are conditions that every row of the result
     meets.
     """
     parts = above + conjuncts(join.condition)
 
-    def side(relation: Relation) -> Relation:
-        if isinstance(relation, Join):
+    def side(relation: algebra.Relation) -> algebra.Relation:
+        if isinstance(relation, algebra.Join):
             return _met(relation, beside, parts)
         return _without_null(relation, beside, parts)
 
@@ -205,18 +201,18 @@ def _met(join: Join, beside: frozenset[int], above: tuple[Expression, ...]) -> J
 
 
 def _without_null(
-    side: Relation, beside: frozenset[int], parts: tuple[Expression, ...]
-) -> Relation:
+    side: algebra.Relation, beside: frozenset[int], parts: tuple[Expression, ...]
+) -> algebra.Relation:
     """Return the side, with NULL keys filtered below its GROUP BY if a condition rejects them."""
     names, top = {f.id: f.id for f in side.fields}, side
-    while isinstance(top, Project | Filter):
-        if isinstance(top, Project):
+    while isinstance(top, algebra.Project | algebra.Filter):
+        if isinstance(top, algebra.Project):
             below = {
                 i.field.id: i.expression.id for i in top.items if isinstance(i.expression, Ref)
             }
             names = {new: below[old] for new, old in names.items() if old in below}
         top = top.input
-    if not isinstance(top, Aggregate) or top.sets:
+    if not isinstance(top, algebra.Aggregate) or top.sets:
         return side
     keys = {
         item.field.id: item.expression
@@ -228,14 +224,14 @@ def _without_null(
         for new, old in sorted(names.items())
         if old in keys and any(rejects_nulls(part, frozenset({new})) for part in parts)
     )
-    there = conjuncts(top.input.predicate) if isinstance(top.input, Filter) else ()
+    there = conjuncts(top.input.predicate) if isinstance(top.input, algebra.Filter) else ()
     condition = both(needed)
     if condition is None or set(needed) <= set(there):
         return side
-    return _with_aggregate(side, replace(top, input=Filter(top.input, condition)))
+    return _with_aggregate(side, replace(top, input=algebra.Filter(top.input, condition)))
 
 
-def _with_aggregate(side: Relation, aggregate: Aggregate) -> Relation:
-    if isinstance(side, Project | Filter):
+def _with_aggregate(side: algebra.Relation, aggregate: algebra.Aggregate) -> algebra.Relation:
+    if isinstance(side, algebra.Project | algebra.Filter):
         return replace(side, input=_with_aggregate(side.input, aggregate))
     return aggregate

@@ -146,8 +146,8 @@ def full_within(
         fields=(*join.fields, *whole),
         span=join.span,
     )
-    sides = projected(matched, items[0]), projected(alone, items[1])
-    rows = union_within(union, *sides, policy=policy, identities=identities)
+    left, right = projected(matched, items[0]), projected(alone, items[1])
+    rows = union_within(union, left, right, policy=policy, identities=identities)
     merged = frozenset(
         Merged(frozenset((join.fields[a].id, join.fields[b].id)), f.id)
         for (a, b), f in zip(halves, whole, strict=True)

@@ -31,19 +31,9 @@ from fractions import Fraction
 from dpsql.compiler.plan.measurement_kinds import AdditiveTotal, Measurement
 from dpsql.compiler.plan.private_plan import DeclaredLimits, KeyLimit, PrivateBlock, TotalLimit
 from dpsql.compiler.resolve.scopes import Identities
+from dpsql.compiler.track import units
 from dpsql.compiler.track.uniqueness import Key, Keys
-from dpsql.compiler.track.units import (
-    Anchor,
-    Growth,
-    Pending,
-    Private,
-    Together,
-    Unique,
-    different_keys,
-    leads,
-    owners,
-    to_unit,
-)
+from dpsql.compiler.track.units import Together
 from dpsql.model.algebra import Aggregate, Field, Filter, Join, Relation, Scan
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import BOOLEAN, AggregateCall, Call, Expression, JoinKind, Ref, Span
@@ -51,7 +41,9 @@ from dpsql.model.vocabulary import Fact, FactKind, GroupingLimit, Link, Policy, 
 from dpsql.model.walk import both, refs, relations, substitute
 
 
-def private_scan(scan: Scan, table: TablePolicy, policy: Policy, identities: Identities) -> Private:
+def private_scan(
+    scan: Scan, table: TablePolicy, policy: Policy, identities: Identities
+) -> units.Private:
     """Return a private table's rows, with the columns that lead to their unit."""
     scan, by_name = _with_hidden_links(scan, table, policy, identities)
     if table.several:
@@ -66,27 +58,27 @@ def private_scan(scan: Scan, table: TablePolicy, policy: Policy, identities: Ide
         target = policy.table(table.link.table)
         assert target is not None
         own = _in_order(table.link, target, by_name)
-        rows = to_unit(rows, own, target.name, policy, identities)
+        rows = units.to_unit(rows, own, target.name, policy, identities)
     return replace(rows, together=frozenset(_together(table, by_name, policy)))
 
 
 def _scan_of_one(
     scan: Scan, by_name: dict[str, Field], table: TablePolicy, policy: Policy
-) -> Private:
+) -> units.Private:
     """Return rows that belong to one unit each."""
     anchors, facts = set(), set()
-    pending: frozenset[Pending] = frozenset()
-    unique: dict[int, Unique] = {}
+    pending: frozenset[units.Pending] = frozenset()
+    unique: dict[int, units.Unique] = {}
     own = by_name[table.key[0].lower()] if len(table.key) == 1 else None
     fact = policy.fact(FactKind.UNIQUE_KEY, table.name)
     if own is not None:
-        anchors.add(Anchor(own.id, table.name, own.id))
+        anchors.add(units.Anchor(own.id, table.name, own.id))
         if fact is not None:
             whole = policy.fact(FactKind.NOT_NULL_KEY, table.name)
             settling = None if whole is None else frozenset({fact, whole})
-            unique = {own.id: Unique(frozenset({fact}), settling)}
+            unique = {own.id: units.Unique(frozenset({fact}), settling)}
     if table.link is not None and not table.link.more:
-        links = dict(leads(by_name[table.link.column.lower()].id, table, policy))
+        links = dict(units.leads(by_name[table.link.column.lower()].id, table, policy))
         anchors |= links.keys()
         pending = frozenset(links.values())
     is_unit = table.name == policy.unit.table
@@ -98,7 +90,7 @@ def _scan_of_one(
         max_rows = table.max_rows_per_unit
         facts.add(rows)
     determined = frozenset(f.id for f in scan.fields) if max_rows == 1 else frozenset()
-    return Private(
+    return units.Private(
         relation=scan,
         anchors=frozenset(anchors),
         pending=pending,
@@ -107,7 +99,7 @@ def _scan_of_one(
         unique=unique,
         declared=_declared(table, policy, by_name),
         facts=frozenset(facts),
-        growth=Growth(keys=frozenset() if own is None else frozenset({own.id})),
+        growth=units.Growth(keys=frozenset() if own is None else frozenset({own.id})),
         apart=_keys(table, by_name, fact),
     )
 
@@ -235,7 +227,7 @@ def several_scan(
     table: TablePolicy,
     policy: Policy,
     identities: Identities,
-) -> Private:
+) -> units.Private:
     """Return the owned rows of a table with its links in these columns.
 
     Raises `Refused` unless a fact bounds the number of rows that name one unit.
@@ -255,7 +247,7 @@ def several_scan(
     else:
         relation, known_facts = _of_somebody(scan, columns, table.several, policy, identities)
         facts = known_facts | {bound}
-    return Private(
+    return units.Private(
         relation=relation,
         anchors=frozenset(),
         pending=frozenset(),
@@ -283,7 +275,7 @@ def _of_somebody(
     for own, link in zip(columns, links, strict=True):
         unit = own[0].ref
         if link.table != policy.unit.table:
-            behind, target = owners(link.table, policy, identities), policy.table(link.table)
+            behind, target = units.owners(link.table, policy, identities), policy.table(link.table)
             assert target is not None
             named = dict(zip(link.keys, own, strict=True))
             values = [named[key].ref for key in target.key]
@@ -292,7 +284,7 @@ def _of_somebody(
             unit = behind.first
             if behind.first != behind.last:
                 alone.append(behind.first.is_null() | behind.first.eq(behind.last))
-        there, key, unique = different_keys(policy.unit.table, policy, identities)
+        there, key, unique = units.different_keys(policy.unit.table, policy, identities)
         relation = _beside(relation, (unit,), there, (key,))
         facts |= unique
         somebody.append(~key.is_null())
@@ -309,13 +301,13 @@ def _beside(
     return Join(relation, other, JoinKind.LEFT, both(same))
 
 
-def require_one_person(rows: Private, construct: str, span: Span) -> None:
+def require_one_person(rows: units.Private, construct: str, span: Span) -> None:
     """Refuse a computation on one unit's rows where they also belong to others."""
     if rows.several:
         raise _refused(construct, span)
 
 
-def require_other_keys(relation: Aggregate, rows: Private) -> None:
+def require_other_keys(relation: Aggregate, rows: units.Private) -> None:
     """Refuse a group for each unit of rows that belong to several."""
     for item in relation.keys:
         if isinstance(item.expression, Ref) and item.expression.id in rows.several:

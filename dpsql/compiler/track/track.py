@@ -18,19 +18,11 @@ from dpsql.compiler.infer.column_facts import PublicData
 from dpsql.compiler.kernel.kernel import Kernel
 from dpsql.compiler.plan.private_plan import PrivateBlock, Tracked
 from dpsql.compiler.resolve.scopes import Identities
+from dpsql.compiler.track import join_order, per_unit, set_operations
 from dpsql.compiler.track.asked_groups import only_asked
 from dpsql.compiler.track.blocks import Blocks, filtered, projected, still_padded
 from dpsql.compiler.track.grouping_sets import from_finest, one_by_one, sums_up
-from dpsql.compiler.track.join_order import (
-    INNER,
-    MOST_SIDES,
-    Side,
-    connected,
-    connects,
-    cost,
-    counted,
-    sides_of,
-)
+from dpsql.compiler.track.join_order import counted
 from dpsql.compiler.track.joins import (
     compared_columns,
     join_public,
@@ -40,13 +32,6 @@ from dpsql.compiler.track.joins import (
     with_join_conditions,
 )
 from dpsql.compiler.track.listed_values import of_different_values
-from dpsql.compiler.track.per_unit import (
-    aggregate_within,
-    cut_by_rank,
-    name_unit,
-    require_present,
-    window_within,
-)
 from dpsql.compiler.track.public_queries import PublicQueries
 from dpsql.compiler.track.released_lists import Domain, most_alike
 from dpsql.compiler.track.repeatable import is_repeatable
@@ -55,14 +40,6 @@ from dpsql.compiler.track.same_unit_columns import (
     groups_that_meet,
     scan_of_units,
     unread_columns,
-)
-from dpsql.compiler.track.set_operations import (
-    JoinCopy,
-    all_of_both,
-    by_whole_keys,
-    full_within,
-    rest_within,
-    union_within,
 )
 from dpsql.compiler.track.table_scans import require_one_person
 from dpsql.compiler.track.uniqueness import key_within, keys_of
@@ -243,7 +220,7 @@ class _Tracker:
         source = self.track(relation.input)
         if isinstance(source, Private):
             require_one_person(source, "a window function", relation.items[0].call.span)
-            return window_within(relation, _bare(source), self.policy, self.identities)
+            return per_unit.window_within(relation, _bare(source), self.policy, self.identities)
         return _Open(replace(relation, input=source.relation))
 
     def _scan(self, scan: Scan) -> _Open | Private:
@@ -257,13 +234,13 @@ class _Tracker:
         source = self.track(with_join_conditions(relation.input, relation.predicate))
         if isinstance(source, _Open):
             return _Open(Filter(source.relation, relation.predicate))
-        return cut_by_rank(filtered(source, relation.predicate), relation.predicate)
+        return per_unit.cut_by_rank(filtered(source, relation.predicate), relation.predicate)
 
     def _join(self, join: Join) -> _Open | Private:
         if join.kind is JoinKind.RIGHT:
             join = replace(join, left=join.right, right=join.left, kind=JoinKind.LEFT)
         join = groups_that_meet(join, self.beside)
-        if join.kind in INNER:
+        if join.kind in join_order.INNER:
             return self._inner(join)
         return self._joined(join, self.track(join.left), self.track(join.right))
 
@@ -271,20 +248,20 @@ class _Tracker:
         """Track inner joins of one FROM, in the order that proves the least bound for one unit's
         rows.
         """
-        tracked = {side: self.track(side) for side in sides_of(join)}
+        tracked = {side: self.track(side) for side in join_order.sides_of(join)}
         private = any(isinstance(side, Private) for side in tracked.values())
-        if not (private and 2 < len(tracked) <= MOST_SIDES):  # noqa: PLR2004
+        if not (private and 2 < len(tracked) <= join_order.MOST_SIDES):  # noqa: PLR2004
             return self._folded(join, tracked)
         sides = [
-            Side(relation, anchors=side.anchors, together=side.together)
+            join_order.Side(relation, anchors=side.anchors, together=side.together)
             if isinstance(side, Private)
-            else Side(relation, keys_of(side.relation, self.policy, self.blocks.keys))
+            else join_order.Side(relation, keys_of(side.relation, self.policy, self.blocks.keys))
             for relation, side in tracked.items()
         ]
-        other = connected(join, sides)
+        other = join_order.connected(join, sides)
         least = self._cost(other, tracked)
         # A product of public tables in the text is not measured if there is a better order.
-        if least is not None and connects(other) and not connects(join):
+        if least is not None and join_order.connects(other) and not join_order.connects(join):
             return self._folded(other, tracked)
         written = self._cost(join, tracked)
         better = least is not None and (written is None or least < written)
@@ -300,11 +277,11 @@ class _Tracker:
         finally:
             del self.stages[stages:]
         assert isinstance(joined, Private)
-        return cost(joined)
+        return join_order.cost(joined)
 
     def _folded(self, relation: Relation, tracked: _Sides) -> _Open | Private:
         """Join tracked sides by inner joins."""
-        if not (isinstance(relation, Join) and relation.kind in INNER):
+        if not (isinstance(relation, Join) and relation.kind in join_order.INNER):
             return tracked[relation]
         left, right = (self._folded(side, tracked) for side in (relation.left, relation.right))
         return self._joined(relation, left, right)
@@ -317,7 +294,7 @@ class _Tracker:
                 require_one_person(side, "a join with private rows", join.span)
         if join.kind is JoinKind.FULL:
             first, second = self._copy(join), self._copy(join)
-            rows = full_within(join, first, second, self.policy, self.identities)
+            rows = set_operations.full_within(join, first, second, self.policy, self.identities)
             return self._small(rows, join.span)
         if isinstance(left, Private):
             right = _bare(right) if isinstance(right, Private) else right
@@ -339,14 +316,14 @@ class _Tracker:
         joined = self._join_public(inner, _bare(right), left, private_left=False)
         return padded(self._small(joined, join.span), left.relation, right)
 
-    def _copy(self, join: Join) -> JoinCopy:
+    def _copy(self, join: Join) -> set_operations.JoinCopy:
         copy, names = renumbered(join, lambda f: self.identities.field(f.name, f.type))
         assert isinstance(copy, Join)
         sides = self.track(copy.left), self.track(copy.right)
         if not (isinstance(sides[0], Private) and isinstance(sides[1], Private)):
             fix = "Whether a public row meets nobody is private: use a LEFT JOIN from private rows."
             raise _no_rule("FULL JOIN of private rows and public ones", join.span, fix)
-        return JoinCopy(copy, _bare(sides[0]), _bare(sides[1]), names)
+        return set_operations.JoinCopy(copy, _bare(sides[0]), _bare(sides[1]), names)
 
     def _small(self, joined: Private, span: Span) -> Private:
         """Raise `Refused` where joins make too many rows of one unit's, unless the kernel bounds
@@ -424,8 +401,8 @@ class _Tracker:
         if isinstance(source, Private) and isinstance(other, Private):
             for side in (source, other):
                 require_one_person(side, "EXISTS or IN of private rows", relation.span)
-            sides = _bare(source), _bare(other)
-            return match_units(relation, *sides, self.policy, self.identities)
+            left, right = _bare(source), _bare(other)
+            return match_units(relation, left, right, self.policy, self.identities)
         if isinstance(other, Private):
             raise _no_rule(
                 "a condition on whether private rows exist",
@@ -461,7 +438,7 @@ class _Tracker:
         left, right = self.track(relation.left), self.track(relation.right)
         if isinstance(left, Private) and isinstance(right, Private):
             if relation.kind == "UNION" and not relation.all:
-                different = all_of_both(relation, self.identities)
+                different = set_operations.all_of_both(relation, self.identities)
                 rows = self._within(different.input, left, right)
                 assert rows is not None
                 return self._grouped(different, rows)
@@ -477,7 +454,9 @@ class _Tracker:
         assert isinstance(relation, Union)
         for side in (left, right):
             require_one_person(side, relation.kind, relation.span)
-        rule = union_within if relation.kind == "UNION" else rest_within
+        rule = (
+            set_operations.union_within if relation.kind == "UNION" else set_operations.rest_within
+        )
         return rule(relation, _bare(left), _bare(right), self.policy, self.identities)
 
     def _listed(self, relation: Union, side: Relation, tracked: _Open | Private) -> Relation:
@@ -503,13 +482,13 @@ class _Tracker:
         return self._grouped(relation, source)
 
     def _grouped(self, relation: Aggregate, source: Private) -> _Open | Private:
-        relation, source = by_whole_keys(relation, source, self.identities)
+        relation, source = set_operations.by_whole_keys(relation, source, self.identities)
         if relation.keys:
-            facts = name_unit((item.expression for item in relation.keys), source)
+            facts = per_unit.name_unit((item.expression for item in relation.keys), source)
             if facts is not None:
                 rows = replace(_bare(source), facts=source.facts | facts)
-                return aggregate_within(relation, rows, self.policy, self.identities)
-            require_present((item.expression for item in relation.keys), source)
+                return per_unit.aggregate_within(relation, rows, self.policy, self.identities)
+            per_unit.require_present((item.expression for item in relation.keys), source)
         listed = of_different_values(relation, self.identities)
         values = None if listed is None else self._grouped(listed.values, source)
         if listed is not None and isinstance(values, _Open):
@@ -517,7 +496,7 @@ class _Tracker:
         return _Open(self.blocks.released(relation, source))
 
     def _sets(self, relation: Aggregate, source: Private) -> _Open | Private:
-        if name_unit((item.expression for item in relation.keys), source) is not None:
+        if per_unit.name_unit((item.expression for item in relation.keys), source) is not None:
             raise _no_rule("GROUPING SETS within one unit", relation.span, "Use UNION ALL.")
         finest = self.blocks.block(replace(relation, measures=(), sets=()), source)
         if sums_up(relation) and self.domain_of(finest) is not None:

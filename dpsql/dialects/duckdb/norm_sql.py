@@ -22,7 +22,6 @@ from typing import assert_never
 
 from dpsql.compiler.plan import measurement_kinds as kinds
 from dpsql.dialects.norm_edges import ROOM, bits_of
-from dpsql.mechanisms.norm_bounds import Octaves
 from dpsql.model.vocabulary import Norm
 
 _MARGIN = 1 - 2.0**-10
@@ -113,11 +112,9 @@ def octave(vote: kinds.Vote | kinds.RangeVote, norm: str) -> str:
     """Return SQL for the log2 bin of a positive `norm_of_unit`, or half bin, cut to the counted
     range.
     """
-    bins, half, bits = Octaves(*vote.octaves), 1, 0
-    if isinstance(vote, kinds.Vote):
-        bins = vote.bins
-        if vote.norm is Norm.L2:
-            half, bits = 2, bits_of(vote) * bins.parts
+    bins, half, bits = vote.bins, 1, 0
+    if isinstance(vote, kinds.Vote) and vote.norm is Norm.L2:
+        half, bits = 2, bits_of(vote) * bins.parts
     places = bins.places
     times = "" if bins.parts == 1 else f" * {bins.parts}"
     number, whole = f"{norm}::DOUBLE", bins.whole**half

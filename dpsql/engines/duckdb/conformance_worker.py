@@ -14,15 +14,7 @@ from typing import Any
 
 import _duckdb as duckdb
 
-from dpsql.engines import EngineFailed
-from dpsql.engines.conformance import (
-    CORE,
-    CORE_FUNCTIONS,
-    Run,
-    find_deviations,
-    load_probes,
-    load_record,
-)
+from dpsql.engines import EngineFailed, conformance
 from dpsql.engines.duckdb.hardening import configuration
 
 SECONDS = 60
@@ -45,22 +37,24 @@ def find_deviations_apart() -> frozenset[str]:
         )
         return frozenset(json.loads(done.stdout))
     except (subprocess.SubprocessError, ValueError):
-        return frozenset({CORE, *CORE_FUNCTIONS})
+        return frozenset({conformance.CORE, *conformance.CORE_FUNCTIONS})
 
 
 def main() -> None:
     """Print the deviations as JSON."""
     with tempfile.TemporaryDirectory() as folder:
-        deviations = find_deviations(load_probes("duckdb"), run_alone(Path(folder) / PARQUET))
+        deviations = conformance.find_deviations(
+            conformance.load_probes("duckdb"), run_alone(Path(folder) / PARQUET)
+        )
     print(json.dumps(sorted(deviations)))  # noqa: T201
 
 
-def run_alone(path: Path) -> Run:
+def run_alone(path: Path) -> conformance.Run:
     """Return a function that runs a statement on an empty DuckDB with the usual settings.
 
     Writes the Parquet file that some probes read to `path`.
     """
-    path.write_bytes(base64.b64decode(load_record()["file"]))
+    path.write_bytes(base64.b64decode(conformance.load_record()["file"]))
     connection = duckdb.connect(":memory:", config=configuration("1GB"))
     connection.execute("SET TimeZone = 'UTC'; SET threads = 1")
 

@@ -122,12 +122,12 @@ class DuckDBEngine(SupervisedWorker):
         of years 1 to 9999. Results of `totals` are kept while the query of `stop` has a key, unless
         another query uses the data. Raises the errors of every call.
         """
-        shape = keys, parts, sampling_key % HASHES
+        hashed = sampling_key % HASHES
         if totals is None:
             loads = [load(table) for table in tables]
-            reply = self._ask("aggregate", sql, *shape, loads, stop=stop, data=data)
+            reply = self._ask("aggregate", sql, keys, parts, hashed, loads, stop=stop, data=data)
         else:
-            over = totals.statement, *shape, totals.queries, totals.more
+            over = totals.statement, keys, parts, hashed, totals.queries, totals.more
             reply = self._ask("aggregate_over", *over, stop=stop, data=data)
         decoders, *chunks = reply
         return exact(chunks, decoders, parts)

@@ -16,17 +16,10 @@ from typing import Any, NamedTuple
 # The engine without its Python conveniences, which take longer to import than the engine.
 import _duckdb as duckdb
 
+from dpsql.engines.duckdb import files
 from dpsql.engines.duckdb.cut_texts import Column, long_texts_of, open_over
 from dpsql.engines.duckdb.file_views import create_views
-from dpsql.engines.duckdb.files import (
-    MOST_NAMES,
-    REPLACED,
-    CannotOpen,
-    Sources,
-    identity_of,
-    name,
-    text,
-)
+from dpsql.engines.duckdb.files import name
 from dpsql.engines.duckdb.parquet_values import check_stored_values
 from dpsql.engines.memory import process_limits
 from dpsql.model.prepared_store import ABOUT, SCHEMA, parsed
@@ -95,7 +88,7 @@ class PrivateData(NamedTuple):
     cuts: tuple[Column, ...] = ()
 
 
-def private(sources: Sources, memory: str, spill: Spill | None = None) -> PrivateData:
+def private(sources: files.Sources, memory: str, spill: Spill | None = None) -> PrivateData:
     """Open the owner's data, read only: a DuckDB file, or views over the owner's files.
 
     Attaches the store, if there is one of this data. Data beyond the memory limit is spilled, or
@@ -122,7 +115,7 @@ def private(sources: Sources, memory: str, spill: Spill | None = None) -> Privat
         why = "locked" if "lock" in str(error).lower() else "unreadable"
     except duckdb.Error:
         why = "unreadable"
-    raise CannotOpen(why)
+    raise files.CannotOpen(why)
 
 
 def require_own_names(connection: Any) -> None:
@@ -139,19 +132,19 @@ def require_own_names(connection: Any) -> None:
     stages = connection.execute(_STAGES).fetchall()
     replaced |= {name for (name,) in stages if name.lower().startswith(STAGE)}
     if replaced:
-        raise CannotOpen(REPLACED + ", ".join(sorted(replaced)[:MOST_NAMES]))
+        raise files.CannotOpen(files.REPLACED + ", ".join(sorted(replaced)[: files.MOST_NAMES]))
 
 
-def _attach_store(connection: Any, sources: Sources) -> None:
+def _attach_store(connection: Any, sources: files.Sources) -> None:
     """Attach the store, if it was made of this data."""
     if sources.stored() is None:
         return
     try:
-        connection.execute(f"ATTACH {text(str(sources.store))} AS {SCHEMA} (READ_ONLY)")
+        connection.execute(f"ATTACH {files.text(str(sources.store))} AS {SCHEMA} (READ_ONLY)")
     except duckdb.Error:
         return
     store = parsed(about_store(connection))
-    if store is None or store.data != identity_of(sources.signature()):
+    if store is None or store.data != files.identity_of(sources.signature()):
         connection.execute(f"DETACH {SCHEMA}")
 
 
@@ -261,11 +254,11 @@ def _sealed(connection: Any, allowed: list[str], spill: Spill | None = None) -> 
         connection.execute("SET allow_extension_repositories = 'forbidden'")
     # Results and date arithmetic must not depend on where the proxy runs.
     connection.execute("SET TimeZone = 'UTC'")
-    connection.execute(f"SET allowed_paths = [{', '.join(map(text, allowed))}]")
+    connection.execute(f"SET allowed_paths = [{', '.join(map(files.text, allowed))}]")
     # What does not fit into memory fails, unless the owner has named a folder for it.
-    connection.execute(f"SET temp_directory = {text('' if spill is None else spill.folder)}")
+    connection.execute(f"SET temp_directory = {files.text('' if spill is None else spill.folder)}")
     if spill is not None:
-        connection.execute(f"SET max_temp_directory_size = {text(spill.most)}")
+        connection.execute(f"SET max_temp_directory_size = {files.text(spill.most)}")
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
     return connection

@@ -21,21 +21,15 @@ from dpsql.engines.duckdb.files import CannotOpen, Signature, Sources, identity_
 from dpsql.engines.duckdb.hardening import about_text, configuration
 from dpsql.engines.duckdb.taken_rows import TakenRows
 from dpsql.engines.stores import Grown
+from dpsql.model import prepared_store
 from dpsql.model.errors import Unreachable
-from dpsql.model.prepared_store import (
-    ABOUT,
-    BEFORE,
-    SCHEMA,
-    PreparedStore,
-    parsed,
-    table_in_store,
-)
+from dpsql.model.prepared_store import SCHEMA
 from dpsql.model.table_names import address
 
 _OWNERS = "dpsql_owners"
 """Name of the owner's database in the store's connection."""
 
-_TAKEN = f"{ABOUT.partition('.')[0]}.taken"
+_TAKEN = f"{prepared_store.ABOUT.partition('.')[0]}.taken"
 """Table of a store that lists which rows of the owner's tables it contains."""
 
 _FAILED = "The store could not be made: DuckDB failed. Is there room on the disk, and memory?"
@@ -70,22 +64,24 @@ class StoreOfDuckDB:
         """Free bytes on the store's disk."""
         return shutil.disk_usage(self._place.parent).free
 
-    def grown(self, store: PreparedStore) -> Mapping[str, Grown] | None:
+    def grown(self, store: prepared_store.PreparedStore) -> Mapping[str, Grown] | None:
         """Return the tables that only grew since the present store was made; None without such a
         store.
         """
-        before = self._attached(self._place, f"{BEFORE} (READ_ONLY)")
+        before = self._attached(self._place, f"{prepared_store.BEFORE} (READ_ONLY)")
         if before is None or _of_what(before) != _of_what(store):
             return None
         tables = dict[str, Grown]()
-        for table, count, mark in self.rows(f"SELECT * FROM {BEFORE}.{_TAKEN}"):
+        for table, count, mark in self.rows(f"SELECT * FROM {prepared_store.BEFORE}.{_TAKEN}"):
             since = self._taken.since(table, count, mark)
             if since is not None:
-                stored = self._count(address(table_in_store(table, BEFORE)))
+                stored = self._count(
+                    address(prepared_store.table_in_store(table, prepared_store.BEFORE))
+                )
                 tables[table] = Grown(since, self._count(since) > 0, stored == count)
         return tables
 
-    def begin(self, store: PreparedStore) -> frozenset[str]:
+    def begin(self, store: prepared_store.PreparedStore) -> frozenset[str]:
         """Return the tables that exist already in an unfinished store of the same description."""
         self._enter()
         store_file = self._folder / self._place.name
@@ -97,7 +93,7 @@ class StoreOfDuckDB:
                 shutil.rmtree(each) if each.is_dir() else each.unlink()
         if not store_file.exists():
             self._done(f"ATTACH {text(str(store_file))} AS {SCHEMA}")
-            self._done(f"CREATE SCHEMA {SCHEMA}.{ABOUT.partition('.')[0]}")
+            self._done(f"CREATE SCHEMA {SCHEMA}.{prepared_store.ABOUT.partition('.')[0]}")
             self._describe(store)
         self._done(f"SET temp_directory = {text(str(self._folder / 'spilled'))}")
         listed = self.rows(
@@ -123,7 +119,7 @@ class StoreOfDuckDB:
         except OSError:
             raise Unreachable(f"{self._place.parent} cannot be written to.") from None
 
-    def _describe(self, store: PreparedStore) -> None:
+    def _describe(self, store: prepared_store.PreparedStore) -> None:
         """Write into the store its description and the rows that it was made of."""
         said = f"SELECT {text(store.text)} AS about, version() AS engine"
         taken = [
@@ -133,7 +129,7 @@ class StoreOfDuckDB:
         ]
         listed = f"FROM (VALUES ({'), ('.join(taken)})) AS t(name, rows, mark)"
         self._done(f"CREATE TABLE {SCHEMA}.{_TAKEN} AS {listed}")
-        self._done(f"CREATE TABLE {SCHEMA}.{ABOUT} AS {said}")
+        self._done(f"CREATE TABLE {SCHEMA}.{prepared_store.ABOUT} AS {said}")
 
     def _count(self, source: str) -> int:
         ((count,),) = self.rows(f"SELECT COUNT(*) FROM {source}")
@@ -162,7 +158,7 @@ class StoreOfDuckDB:
         """
         self._done(f"CHECKPOINT {SCHEMA}")
         self._done(f"DETACH {SCHEMA}")
-        self._done(f"DETACH DATABASE IF EXISTS {BEFORE}")
+        self._done(f"DETACH DATABASE IF EXISTS {prepared_store.BEFORE}")
         if self._sources.signature() != self._signature:
             raise Unreachable(self._sources.complaint("changed"))
         whole = self._folder / self._place.name
@@ -192,7 +188,7 @@ class StoreOfDuckDB:
             raise Unreachable(self._sources.complaint("unreadable")) from None
         return signature, connection
 
-    def _attached(self, store_file: Path, how: str) -> PreparedStore | None:
+    def _attached(self, store_file: Path, how: str) -> prepared_store.PreparedStore | None:
         """Attach a store; return its description of itself, or None if there is none."""
         if not store_file.exists():
             return None
@@ -201,7 +197,7 @@ class StoreOfDuckDB:
             said = self._connection.execute(about_text(how.split(maxsplit=1)[0])).fetchone()
         except duckdb.Error:
             return None
-        return parsed(str(said[0])) if said else None
+        return prepared_store.parsed(str(said[0])) if said else None
 
     def _done(self, sql: str) -> Any:
         """Run a statement and return its result. Raises `Unreachable` without the engine's text,
@@ -226,6 +222,6 @@ def require_own_names(folder: Path) -> None:
         )
 
 
-def _of_what(store: PreparedStore) -> tuple[object, ...]:
+def _of_what(store: prepared_store.PreparedStore) -> tuple[object, ...]:
     """Return the description of a store's contents, without its data version."""
     return store.version, store.tables, store.rollups

@@ -26,13 +26,8 @@ from typing import Any, BinaryIO, NamedTuple
 import _duckdb as duckdb
 
 from dpsql.engines import message_frames
-from dpsql.engines.duckdb.exact_values import (
-    encoded,
-    is_beyond,
-    is_encodable,
-    is_moment,
-    with_moments,
-)
+from dpsql.engines.duckdb import exact_values
+from dpsql.engines.duckdb.exact_values import encoded
 from dpsql.engines.duckdb.files import APART, CannotOpen, Opened, Signature, WorkerSettings, stamp
 from dpsql.engines.duckdb.hardening import (
     Spill,
@@ -242,15 +237,15 @@ def _rows(cursor: Any, sql: str, *, by_columns: bool = True) -> Iterator[Any]:
     one_select(cursor, sql)
     probe = cursor.execute(f"SELECT * FROM ({sql}\n) LIMIT 0")
     types = [column[1] for column in probe.description]
-    if by_columns and all(map(is_encodable, types)):
+    if by_columns and all(map(exact_values.is_encodable, types)):
         statement, decoders = encoded(sql, types, len(types))
         columns = list(cursor.execute(statement).fetchnumpy().values())
-        if not any(map(is_beyond, decoders, columns)):
+        if not any(map(exact_values.is_beyond, decoders, columns)):
             yield decoders
             yield from _pieces(columns)
             return
-    cursor.execute(with_moments(sql, types))
-    yield ["moment" if is_moment(kind) else "plain" for kind in types]
+    cursor.execute(exact_values.with_moments(sql, types))
+    yield ["moment" if exact_values.is_moment(kind) else "plain" for kind in types]
     while rows := cursor.fetchmany(CHUNK_ROWS):
         yield len(rows), list(zip(*rows, strict=True))
 
@@ -361,8 +356,9 @@ def _bind(
         probe = cursor.execute(f"SELECT * FROM ({sql}\n) LIMIT 0", given or None)
         types = [column[1] for column in probe.description]
         if shape is not None:
-            _shaped(types, *shape)
-            encoded(sql, types, shape[0])
+            keys, parts = shape
+            _shaped(types, keys, parts)
+            encoded(sql, types, keys)
         cursor.execute("ROLLBACK")
     yield from ()
 

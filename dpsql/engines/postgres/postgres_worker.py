@@ -45,7 +45,8 @@ def _bind(
         if given != parameters:
             raise ValueError
         if shape is not None:
-            _require_shape(types, *shape)
+            keys, parts = shape
+            _require_shape(types, keys, parts)
     yield from ()
 
 

@@ -58,7 +58,8 @@ def _bind(
     for sql, parameters, shape in statements:
         columns = session.columns(sql, {KEY: "0"} if parameters else None)
         if shape is not None:
-            _require_shape([kind for _name, kind in columns], *shape)
+            keys, parts = shape
+            _require_shape([kind for _name, kind in columns], keys, parts)
     yield from ()
 
 

@@ -12,14 +12,8 @@ import click
 
 from dpsql.dialects.postgres.words import pieces
 from dpsql.interfaces import records
+from dpsql.interfaces.cli import options
 from dpsql.interfaces.cli.ask import read_sql
-from dpsql.interfaces.cli.options import (
-    DIALECT,
-    CommandSettings,
-    exact_epsilon,
-    with_settings,
-    written_as,
-)
 from dpsql.interfaces.cli.terminal import Progress, can_answer, interruptible, note, show_error
 from dpsql.interfaces.doors import COMMAND_LINE
 from dpsql.interfaces.joint_prices import price_text, prices
@@ -48,18 +42,18 @@ _WIDEST = 60
 @click.argument("file", type=click.Path(dir_okay=False), metavar="FILE|-")
 @click.option(
     "--epsilon",
-    callback=exact_epsilon,
+    callback=options.exact_epsilon,
     metavar="E",
     help="The total ε; else the least one that keeps each as exact as alone.",
 )
 @click.option("--within", metavar="ERROR", help="The error that each statement may have, as 100.")
 @click.option("--confidence", type=float, metavar="P", help="How sure --within is; else 0.95.")
-@written_as("How prices and answers are written.", *_WRITERS)
+@options.written_as("How prices and answers are written.", *_WRITERS)
 @click.option("--yes", is_flag=True, help="Ask all of it at this price, without confirmation.")
-@DIALECT
-@with_settings
+@options.DIALECT
+@options.with_settings
 def plan(
-    settings: CommandSettings,
+    settings: options.CommandSettings,
     /,
     *,
     file: str,

@@ -39,8 +39,8 @@ def report(
 
     if until <= since:
         raise click.BadParameter("it must be after --from.", param_hint="--to")
-    period = since.replace(tzinfo=UTC), until.replace(tzinfo=UTC)
+    since, until = since.replace(tzinfo=UTC), until.replace(tzinfo=UTC)
     with settings.open(settings.policy) as proxy:
-        sections = report_sections(proxy, *period)
+        sections = report_sections(proxy, since, until)
     with output(target) as write:
-        write((report_json if style == "json" else report_html)(sections, *period))
+        write((report_json if style == "json" else report_html)(sections, since, until))

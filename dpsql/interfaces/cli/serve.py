@@ -90,4 +90,5 @@ def _web_server(
     from dpsql.policy.load import load  # noqa: PLC0415
 
     make: Callable[..., SecondInterface] = load_value("web")
-    return make(*address, names, f"{load(settings.policy).ledger.path}-replies")
+    host, port = address
+    return make(host, port, names, f"{load(settings.policy).ledger.path}-replies")

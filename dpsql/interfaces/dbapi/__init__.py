@@ -406,8 +406,16 @@ class Connection:
         if isinstance(parameters, str | bytes) or not isinstance(parameters, Sequence):
             raise ProgrammingError("Parameters are a list or a tuple.", sqlstate="07001")
         epsilon = options.exact_epsilon or self.epsilon
-        question = sql, self.analyst, self.dialect, frozen(parameters), epsilon
-        return Request(*question, precision=precision, confirmed=self.confirm, door="DB-API")
+        return Request(
+            sql,
+            self.analyst,
+            self.dialect,
+            frozen(parameters),
+            epsilon,
+            precision=precision,
+            confirmed=self.confirm,
+            door="DB-API",
+        )
 
 
 Date = date

@@ -15,17 +15,9 @@ from time import monotonic
 
 from dpsql.engines.parking import Parking
 from dpsql.engines.process import fallen
-from dpsql.interfaces.pgwire import backend, frontend
+from dpsql.interfaces.pgwire import backend, entrance, frontend
 from dpsql.interfaces.pgwire.admission import Failures, Strangers, share
 from dpsql.interfaces.pgwire.answers import Answers
-from dpsql.interfaces.pgwire.entrance import (
-    Authentication,
-    Guest,
-    fatal,
-    first_settings,
-    guest,
-    require_database,
-)
 from dpsql.interfaces.pgwire.faults import Fault
 from dpsql.interfaces.pgwire.frontend import ProtocolError
 from dpsql.interfaces.pgwire.kept_bytes import ServerBytes
@@ -226,17 +218,19 @@ class Server:
             await stream.refuse(fault)
         except ProtocolError as error:
             self._telemetry.count("protocol_errors")
-            await stream.refuse(fatal("08P01", str(error)))
+            await stream.refuse(entrance.fatal("08P01", str(error)))
         except TimeoutError:
-            await stream.refuse(fatal("57P05", "terminating connection due to idle time-out"))
+            await stream.refuse(
+                entrance.fatal("57P05", "terminating connection due to idle time-out")
+            )
         except (OSError, EOFError):
             self._telemetry.count("broken_connections")
         except asyncio.CancelledError as ended:
             why = ended.args[0] if ended.args else "the server is stopping"
-            await stream.refuse(fatal("57P01", f"terminating connection: {why}"))
+            await stream.refuse(entrance.fatal("57P01", f"terminating connection: {why}"))
         except Exception as error:  # noqa: BLE001 - its text may hold anything
             self._telemetry.event("failed", sqlstate="XX000", kind=type(error).__name__)
-            await stream.refuse(fatal("XX000", "the server failed"))
+            await stream.refuse(entrance.fatal("XX000", "the server failed"))
 
     async def _entered(self, stream: MessageStream, task: asyncio.Task[None]) -> _Visit | None:
         """Return the visit of a client that logged in; None for a cancel request."""
@@ -244,14 +238,14 @@ class Server:
             startup = await self._first(stream)
             if startup is None:
                 return None
-            visitor = guest(startup)
+            visitor = entrance.guest(startup)
             await stream.send(visitor.negotiation)
             if self._only_encrypted and not stream.encrypted:
-                raise fatal("28000", "connections without TLS are not taken")
+                raise entrance.fatal("28000", "connections without TLS are not taken")
             await self._logged_in(stream, visitor)
-            require_database(visitor)
+            entrance.require_database(visitor)
             if self._stopping:
-                raise fatal("57P03", "the server is stopping")
+                raise entrance.fatal("57P03", "the server is stopping")
             self._require_room(visitor.user)
             self._strangers.gone(task)
             return await self._welcomed(stream, visitor, task)
@@ -263,10 +257,10 @@ class Server:
         """
         own = sum(visit.analyst == analyst for visit in self._visits.values())
         if len(self._visits) + self._requests.total() >= self._limits.max_connections:
-            raise fatal("53300", "sorry, too many clients already")
+            raise entrance.fatal("53300", "sorry, too many clients already")
         most = share(self._limits, len(self.present.proxy.policy.analysts))
         if own + self._requests[analyst] >= most:
-            raise fatal("53300", f'too many connections for role "{analyst}"')
+            raise entrance.fatal("53300", f'too many connections for role "{analyst}"')
 
     # --- another interface beside this one ---
 
@@ -297,7 +291,7 @@ class Server:
         Raises `Fault` if there are too many, or if the server is stopping.
         """
         if self._stopping:
-            raise fatal("57P03", "the server is stopping")
+            raise entrance.fatal("57P03", "the server is stopping")
         self._require_room(analyst)
         present = self.present
         self._requests[analyst] += 1
@@ -325,7 +319,7 @@ class Server:
                 case frontend.Encrypt():
                     await stream.send(b"N")
 
-    async def _logged_in(self, stream: MessageStream, visitor: Guest) -> None:
+    async def _logged_in(self, stream: MessageStream, visitor: entrance.Guest) -> None:
         users = await asyncio.to_thread(self.present.users)
         credential = await asyncio.to_thread(self.present.credential, users, visitor.user)
         if isinstance(credential, ByCertificate):
@@ -335,7 +329,9 @@ class Server:
             credential = None  # fails as a wrong password does: who exists is not to be told
         self._require_tries(stream, visitor)
         secret = users.secret if isinstance(users, UsersFile) else b""
-        authentication = Authentication.of(visitor.user, credential, stream.binding, secret)
+        authentication = entrance.Authentication.of(
+            visitor.user, credential, stream.binding, secret
+        )
         try:
             await stream.send(authentication.offer)
             for step in (authentication.first, authentication.final):
@@ -350,10 +346,10 @@ class Server:
             self._telemetry.event("login_failed", user=visitor.user, address=stream.address)
             raise
 
-    def _require_tries(self, stream: MessageStream, visitor: Guest) -> None:
+    def _require_tries(self, stream: MessageStream, visitor: entrance.Guest) -> None:
         """Raise `Fault` if too many logins of this user from this address have failed."""
         if not self._failures.may_try(stream.address, visitor.user):
-            raise fatal("28000", "too many logins have failed; wait a minute")
+            raise entrance.fatal("28000", "too many logins have failed; wait a minute")
 
     async def _watched(self) -> None:
         """Check for changes by the owner, while the server runs."""
@@ -380,10 +376,10 @@ class Server:
                     visit.task.cancel("the user may no longer log in")
 
     async def _welcomed(
-        self, stream: MessageStream, visitor: Guest, task: asyncio.Task[None]
+        self, stream: MessageStream, visitor: entrance.Guest, task: asyncio.Task[None]
     ) -> _Visit:
         number, secret, present = next(self._numbers), visitor.secret, self.present
-        settings = first_settings(
+        settings = entrance.first_settings(
             visitor, number, present.limits, encrypted=present.context is not None
         )
         bell = Bell()
@@ -398,7 +394,9 @@ class Server:
             task=task,
             bell=bell,
         )
-        statuses = [backend.parameter_status(*pair) for pair in settings.reported().items()]
+        statuses = [
+            backend.parameter_status(name, value) for name, value in settings.reported().items()
+        ]
         key = backend.backend_key(number, secret)
         self._visits[number] = visit
         try:
@@ -440,7 +438,7 @@ class Server:
                 await self._answered(stream, visit, messages)
                 visit.busy = False
                 if self._stopping:
-                    raise fatal("57P01", "terminating connection: the server is stopping")
+                    raise entrance.fatal("57P01", "terminating connection: the server is stopping")
         finally:
             visit.session.cancel()
             visit.session.end()
@@ -466,7 +464,7 @@ class Server:
             if not visit.session.in_transaction:
                 raise
             why = "terminating connection due to idle-in-transaction timeout"
-            raise fatal("25P03", why) from None
+            raise entrance.fatal("25P03", why) from None
         return messages
 
     async def _answered(

@@ -150,9 +150,9 @@ async def _until_stopped(
         listening = await server.start()
     metrics = None
     if limits.metrics_port is not None:
-        where = limits.metrics_host, limits.metrics_port
-        with _listening(f"{where[0]}:{where[1]}", "metrics_port"):
-            metrics = await serve_metrics(telemetry, *where, server.gauges)
+        host, metrics_port = limits.metrics_host, limits.metrics_port
+        with _listening(f"{host}:{metrics_port}", "metrics_port"):
+            metrics = await serve_metrics(telemetry, host, metrics_port, server.gauges)
     port = listening.sockets[0].getsockname()[1]
     telemetry.event("listening", host=limits.host, port=port, tls=present.context is not None)
     if second is not None:

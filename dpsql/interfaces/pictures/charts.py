@@ -217,8 +217,7 @@ def _heat(keys: Sequence[int], along: int | None, rows: Sequence[Sequence[Any]])
     if lines or not is_field or len(set(cells)) < len(cells):
         return None
     places = tuple(map(float, range(len(stops))))
-    sides = _labels(stops), places, _labels(names)
-    return _Over(ChartShape.HEAT, *sides, tuple(cells))
+    return _Over(ChartShape.HEAT, _labels(stops), places, _labels(names), tuple(cells))
 
 
 def _steps(values: list[Any]) -> bool:
@@ -244,8 +243,8 @@ def _panel(
     """Return the panel of a column; None if it has no number."""
     column = answer.columns[place]
     grid: list[list[Point | None]] = [[None] * len(over.labels) for _ in over.series]
-    for (stop, line), cell in zip(over.cells, cells, strict=True):
-        point = _point(*cell, column.type.scale or None)
+    for (stop, line), (value, margin, half) in zip(over.cells, cells, strict=True):
+        point = _point(value, margin, half, column.type.scale or None)
         if point is not None and stop >= 0 and line >= 0:
             grid[line][stop] = point
     if not any(point for line in grid for point in line):
@@ -261,8 +260,8 @@ def _point(value: Any, margin: float | None, half: Half, scale: int | None) -> P
     if size is None or not abs(size) <= LARGEST:  # NaN is not
         return None
     drawn = half is not None and max(half) <= LARGEST
-    texts = number_and_interval(value, margin, half, scale)
-    return Point(float(size), margin, *texts, half if drawn else None)
+    number, interval = number_and_interval(value, margin, half, scale)
+    return Point(float(size), margin, number, interval, half if drawn else None)
 
 
 def _label(value: Any) -> str:

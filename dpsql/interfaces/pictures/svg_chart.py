@@ -11,18 +11,7 @@ from itertools import pairwise
 from textwrap import wrap
 
 from dpsql.interfaces.messages import width
-from dpsql.interfaces.pictures.charts import (
-    CUT_AXIS,
-    NOTHING,
-    Chart,
-    ChartShape,
-    Panel,
-    Point,
-    Series,
-    short_number,
-    tick_text,
-    ticks,
-)
+from dpsql.interfaces.pictures import charts
 from dpsql.interfaces.tables import shortened
 
 WIDTH = 720
@@ -40,17 +29,17 @@ STYLE = (
 )
 
 
-def svg(chart: Chart, label: str = "") -> str:
+def svg(chart: charts.Chart, label: str = "") -> str:
     """Return the whole picture. `label` describes it for screen readers."""
     parts: list[str] = []
     y = 4.0
     for panel in chart.panels:
         match panel.shape:
-            case ChartShape.BARS:
+            case charts.ChartShape.BARS:
                 lines, height = _bars(panel, y)
-            case ChartShape.LINES:
+            case charts.ChartShape.LINES:
                 lines, height = _lines(panel, y)
-            case ChartShape.HEAT:
+            case charts.ChartShape.HEAT:
                 lines, height = _heat(panel, y)
         parts += lines
         y += height + _LINE
@@ -61,7 +50,7 @@ def svg(chart: Chart, label: str = "") -> str:
         parts.append(_text(0, y, line, "dim"))
         y += _LINE
     if not chart.panels:
-        parts.append(_text(0, y + _LINE, NOTHING, "dim"))
+        parts.append(_text(0, y + _LINE, charts.NOTHING, "dim"))
         y += 2 * _LINE
     about = escape(label or "A chart with whiskers of 95 % intervals")
     head = (
@@ -71,7 +60,7 @@ def svg(chart: Chart, label: str = "") -> str:
     return "\n".join([head, f"<style>{STYLE}</style>", *parts, "</svg>\n"])
 
 
-def _bars(panel: Panel, top: float) -> tuple[list[str], float]:
+def _bars(panel: charts.Panel, top: float) -> tuple[list[str], float]:
     """Draw a row for each label: the label, the bar with whiskers, the number."""
     (series,) = panel.series
     labels = [shortened(label, _LONGEST_LABEL) for label in panel.labels]
@@ -97,7 +86,7 @@ def _bars(panel: Panel, top: float) -> tuple[list[str], float]:
     return lines, y - top
 
 
-def _heat(panel: Panel, top: float) -> tuple[list[str], float]:
+def _heat(panel: charts.Panel, top: float) -> tuple[list[str], float]:
     """Draw a heat map: larger values are darker, and values within their margin are empty."""
     names = [shortened(each.name, _LONGEST_LABEL) for each in panel.series]
     left = max(map(width, names)) * _LETTER + 14
@@ -116,7 +105,7 @@ def _heat(panel: Panel, top: float) -> tuple[list[str], float]:
                 title = escape(f"{name}, {label}: {point.text}")
                 share = 0.0 if point.is_hidden else 0.15 + 0.75 * panel.share(point)
                 lines.append(_cell(left + n * box, y, box - 2, share, title))
-                texts = point.number, short_number(point.value)
+                texts = point.number, charts.short_number(point.value)
                 number = next((text for text in texts if width(text) <= room), "")
                 lines.append(_text(left + (n + 0.5) * box, y + _LINE - 2, number, "", "middle"))
         y += _CELL
@@ -136,11 +125,11 @@ def _cell(x: float, y: float, wide: float, share: float, title: str) -> str:
     return f'<rect x="{_n(x)}" y="{_n(y)}" {size} {fill}><title>{title}</title></rect>'
 
 
-def _lines(panel: Panel, top: float) -> tuple[list[str], float]:
+def _lines(panel: charts.Panel, top: float) -> tuple[list[str], float]:
     """Draw a field with a scale on the left, and a line of dots with whiskers for each series."""
     low, high = panel.ends
-    marks = ticks(low, high)
-    left = max(width(tick_text(m, high - low)) for m in marks or [0.0]) * _LETTER + 10
+    marks = charts.ticks(low, high)
+    left = max(width(charts.tick_text(m, high - low)) for m in marks or [0.0]) * _LETTER + 10
     upper, lower = top + _LINE + _GAP, top + _LINE + _GAP + _FIELD
     over = _Scale(panel.places[0], panel.places[-1], left + 6, WIDTH - 8.0)
     up = _Scale(low, high, lower, upper)
@@ -148,12 +137,12 @@ def _lines(panel: Panel, top: float) -> tuple[list[str], float]:
     for mark in marks:
         lines.append(_stroke(left, up(mark), WIDTH, up(mark), "grid"))
         lines.append(
-            _text(left - 6, up(mark) + 4, tick_text(mark, high - low), "dim", anchor="end")
+            _text(left - 6, up(mark) + 4, charts.tick_text(mark, high - low), "dim", anchor="end")
         )
     for color, series in zip(_COLORS, panel.series, strict=False):
         lines += _drawn(panel, series, color, over, up)
     if panel.is_cut:
-        lines.append(_text(WIDTH, top + 12, CUT_AXIS, "dim", anchor="end"))
+        lines.append(_text(WIDTH, top + 12, charts.CUT_AXIS, "dim", anchor="end"))
     bottom = lower + _LINE
     lines += _axis_labels(panel, over, bottom)
     bottom += _LINE
@@ -164,7 +153,7 @@ def _lines(panel: Panel, top: float) -> tuple[list[str], float]:
     return lines, bottom - top
 
 
-def _axis_labels(panel: Panel, over: _Scale, y: float) -> Iterator[str]:
+def _axis_labels(panel: charts.Panel, over: _Scale, y: float) -> Iterator[str]:
     """Draw labels below an axis, as many as fit beside the first and the last."""
     longest = max(map(width, panel.labels)) * _LETTER + 2 * _GAP
     end = -longest
@@ -188,14 +177,22 @@ class _Scale:
         return self._start + (value - self._low) * self._factor
 
 
-def _drawn(panel: Panel, series: Series, color: str, over: _Scale, up: _Scale) -> Iterator[str]:
+def _drawn(
+    panel: charts.Panel, series: charts.Series, color: str, over: _Scale, up: _Scale
+) -> Iterator[str]:
     """Draw one series: lines between neighbours, whiskers, and dots with their numbers as
     titles.
     """
     points = [(over(x), p) for x, p in zip(panel.places, series.points, strict=True) if p]
     for (x, before), (next_x, after) in pairwise(points):
-        ends = (x, up(before.value), next_x, up(after.value))
-        yield _stroke(*ends, "line", f' stroke="{color}" stroke-width="1.6"')
+        yield _stroke(
+            x,
+            up(before.value),
+            next_x,
+            up(after.value),
+            "line",
+            f' stroke="{color}" stroke-width="1.6"',
+        )
     names = dict(zip(panel.places, panel.labels, strict=True))
     labels = [names[x] for x, p in zip(panel.places, series.points, strict=True) if p]
     for (x, point), label in zip(points, labels, strict=True):
@@ -206,7 +203,12 @@ def _drawn(panel: Panel, series: Series, color: str, over: _Scale, up: _Scale) -
 
 
 def _whisker(
-    point: Point, scale: Callable[[float], float], across: float, *, upright: bool, color: str = ""
+    point: charts.Point,
+    scale: Callable[[float], float],
+    across: float,
+    *,
+    upright: bool,
+    color: str = "",
 ) -> Iterator[str]:
     """Draw the 95 % interval with its two ends, if the point has one."""
     more = f' style="stroke:{color}"' if color else ""
@@ -219,7 +221,7 @@ def _whisker(
         yield _stroke(x1, y1, x2, y2, "whisker", more)
 
 
-def _legend(series: Sequence[Series], left: float, y: float) -> Iterator[str]:
+def _legend(series: Sequence[charts.Series], left: float, y: float) -> Iterator[str]:
     for color, each in zip(_COLORS, series, strict=False):
         name = shortened(each.name, _LONGEST_LABEL)
         yield _box(left, y - 9, 10, 10, color)

@@ -208,8 +208,9 @@ class SharedProxies:
             self._open[policy] = shared
             shared.users += 1
         release = partial(self._left, policy)
-        request = shared.proxy, analyst, "postgres", epsilon, release
-        return connection_to(*request, confirm=confirm, errors=errors)
+        return connection_to(
+            shared.proxy, analyst, "postgres", epsilon, release, confirm=confirm, errors=errors
+        )
 
     def _left(self, policy: str) -> None:
         """Release a proxy. It is closed with its last connection."""

@@ -185,8 +185,5 @@ class SuggestCubes:
 
     def run(self, parts: Parts) -> tuple[CubeSuggestion, ...]:
         """Return the cubes, the most useful first."""
-        payer, own = (
-            cubes.budget_of(parts.compiler.policy, self.budget),
-            (parts.compiler, parts.vault),
-        )
-        return suggested(*own, payer, self.dialect, parts.stop)
+        payer = cubes.budget_of(parts.compiler.policy, self.budget)
+        return suggested(parts.compiler, parts.vault, payer, self.dialect, parts.stop)

@@ -264,8 +264,8 @@ class CreateCube:
 
     def run(self, parts: Parts) -> JointPlan:
         """Measure the cube."""
-        payer, own = budget_of(parts.compiler.policy, self.budget), (parts.compiler, parts.vault)
-        return create(*own, self.text, payer, self.dialect, parts.stop)
+        payer = budget_of(parts.compiler.policy, self.budget)
+        return create(parts.compiler, parts.vault, self.text, payer, self.dialect, parts.stop)
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,5 +278,5 @@ class ExplainCube:
 
     def run(self, parts: Parts) -> JointPlan:
         """Return the plan: runs nothing, charges nothing."""
-        payer, own = budget_of(parts.compiler.policy, self.budget), (parts.compiler, parts.vault)
-        return planned(*own, self.text, payer, self.dialect, parts.stop)
+        payer = budget_of(parts.compiler.policy, self.budget)
+        return planned(parts.compiler, parts.vault, self.text, payer, self.dialect, parts.stop)

@@ -17,14 +17,7 @@ from dpsql.model.errors import Reason, Refused
 from dpsql.model.notices import Notice
 from dpsql.model.tree import DOUBLE, VARCHAR, Literal, SqlType, Value, identifier
 from dpsql.model.vocabulary import Receipt
-from dpsql.systems.models.fits import (
-    Components,
-    ModelCell,
-    against_first,
-    components,
-    in_units,
-    least_squares,
-)
+from dpsql.systems.models import fits
 from dpsql.systems.models.fits import logistic as log_odds
 from dpsql.systems.models.model_inputs import Input, ListedInput, NumberInput, PairInput
 from dpsql.systems.models.model_labels import label_of, require_columns
@@ -129,7 +122,7 @@ def fitted(moments: Moments, wish: CreateModel) -> Model:
     if wish.type is ModelType.PCA:
         return _of_components(moments, wish)
     label, target = label_of(moments.columns, wish)
-    fit = least_squares(moments, label, target)
+    fit = fits.least_squares(moments, label, target)
     coefficients, covariance = fit.coefficients, fit.covariance
     if wish.type is ModelType.LOGISTIC:
         coefficients, covariance = log_odds(fit)
@@ -152,7 +145,7 @@ def fitted(moments: Moments, wish: CreateModel) -> Model:
 def descended(gradients: Gradients, wish: CreateModel) -> Model:
     """Return the model of a statement from released gradients. Its standard errors are unknown."""
     plan = gradients.plan
-    cells, coefficients = against_first(plan.layout.columns, gradients.weights)
+    cells, coefficients = fits.against_first(plan.layout.columns, gradients.weights)
     label, others = plan.columns[plan.label], list(range(1, len(plan.layout.columns) + 1))
     return _explaining(
         wish,
@@ -185,7 +178,7 @@ def _explaining(
     wish: CreateModel,
     columns: Sequence[Input],
     places: tuple[int, Sequence[int]],
-    cells: tuple[ModelCell, ...],
+    cells: tuple[fits.ModelCell, ...],
     fit: tuple[np.ndarray, np.ndarray],
     **facts: Any,
 ) -> Model:
@@ -195,7 +188,7 @@ def _explaining(
     """
     label, others = places
     column = columns[label]
-    cells, coefficients, covariance = in_units(columns, cells, *fit)
+    cells, coefficients, covariance = fits.in_units(columns, cells, *fit)
     if wish.type is ModelType.LINEAR and isinstance(column, NumberInput):
         coefficients, covariance = coefficients * column.half, covariance * column.half**2
         coefficients[0] += column.middle
@@ -218,7 +211,7 @@ def _explaining(
 
 def _of_components(moments: Moments, wish: CreateModel) -> Model:
     cells = sum(len(column.cells) for column in moments.columns)
-    result = components(moments, min(wish.components, cells))
+    result = fits.components(moments, min(wish.components, cells))
     return Model(
         name=wish.name,
         type=wish.type,
@@ -236,11 +229,11 @@ def _of_components(moments: Moments, wish: CreateModel) -> Model:
     )
 
 
-def _component(moments: Moments, result: Components, place: int) -> Score:
+def _component(moments: Moments, result: fits.Components, place: int) -> Score:
     direction = result.directions[place]
     start = np.concatenate([[-float(direction @ result.mean)], direction])
     nothing = np.zeros((len(start), len(start)))
-    cells, coefficients, _ = in_units(moments.columns, result.cells, start, nothing)
+    cells, coefficients, _ = fits.in_units(moments.columns, result.cells, start, nothing)
     others = list(range(len(moments.columns)))
     unknown = np.full(len(start), np.nan)
     intercept, *terms = _terms(moments.columns, cells, others, coefficients, unknown)
@@ -256,7 +249,7 @@ def _component(moments: Moments, result: Components, place: int) -> Score:
 
 def _terms(
     columns: Sequence[Input],
-    cells: Sequence[ModelCell],
+    cells: Sequence[fits.ModelCell],
     others: Sequence[int],
     coefficients: np.ndarray,
     errors: np.ndarray,
@@ -270,9 +263,15 @@ def _terms(
     for place, cell in enumerate(cells, 1):
         column = columns[cell.column]
         number = isinstance(column, NumberInput) and not column.levels and cell.value is not None
-        own = others.index(cell.column), None if number else cell.value
-        sizes = float(coefficients[place]), float(errors[place])
-        result.append(ModelTerm(*own, number=number, coefficient=sizes[0], error=sizes[1]))
+        result.append(
+            ModelTerm(
+                others.index(cell.column),
+                None if number else cell.value,
+                number=number,
+                coefficient=float(coefficients[place]),
+                error=float(errors[place]),
+            )
+        )
     return result
 
 

@@ -108,10 +108,9 @@ class Models(OpenSystem):
 
     def ask(self, parts: Parts, request: Request, statement: ModelStatement) -> Answer:
         """Make a model or forget one."""
-        own = parts.compiler, parts.vault, request
         if isinstance(statement, DropModel):
-            return self.names.drop(*own, statement.name)
-        return self.create(*own, statement, parts.stop)
+            return self.names.drop(parts.compiler, parts.vault, request, statement.name)
+        return self.create(parts.compiler, parts.vault, request, statement, parts.stop)
 
     def explain(self, parts: Parts, request: Request, statement: ModelStatement) -> Explanation:
         """Return the plan of a statement: runs nothing, charges nothing."""
@@ -292,11 +291,10 @@ def _doubted(row: Sequence[float | None], doubtful: Sequence[bool]) -> tuple[flo
 
 def _fitted(compiler: Compiler, vault: Vault, named: _Named, plan: ModelPlan, stop: Stop) -> Model:
     """Return the model, measured and charged now unless its measurement is remembered."""
-    of = compiler, vault, named.of
     if isinstance(plan, MomentsPlan):
-        model = fitted(measured(*of, plan, stop), named.wish)
+        model = fitted(measured(compiler, vault, named.of, plan, stop), named.wish)
     else:
-        gradients = released_gradients.descended(*of, named.wish, plan, stop)
+        gradients = released_gradients.descended(compiler, vault, named.of, named.wish, plan, stop)
         model = descended(gradients, named.wish)
     return replace(model, notices=plan.notices)
 
@@ -305,12 +303,11 @@ def _remade(
     compiler: Compiler, vault: Vault, named: _Named, plan: ModelPlan, stop: Stop
 ) -> Model | None:
     """Return the model from an earlier charged measurement; None if it is not remembered."""
-    of, model = (compiler, vault, named.of), None
     if isinstance(plan, MomentsPlan):
-        moments = remembered(*of, plan, stop)
+        moments = remembered(compiler, vault, named.of, plan, stop)
         model = None if moments is None else fitted(moments, named.wish)
     else:
-        gradients = released_gradients.remembered(*of, named.wish, plan, stop)
+        gradients = released_gradients.remembered(compiler, vault, named.of, named.wish, plan, stop)
         model = None if gradients is None else descended(gradients, named.wish)
     return None if model is None else replace(model, notices=plan.notices)
 

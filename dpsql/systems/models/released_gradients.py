@@ -78,8 +78,7 @@ def _paid(compiler: Compiler, vault: Vault, plan: GradientPlan, stop: Stop) -> G
         return tuple(result)
 
     steps = [plan.prepared] * plan.descent.steps
-    joint = compiler, plan.payer, plan.cost, steps, inquiry, stop
-    receipt, noisy = vault.joint(*joint, measure)
+    receipt, noisy = vault.joint(compiler, plan.payer, plan.cost, steps, inquiry, stop, measure)
     return _gradients(plan, noisy, receipt)
 
 

@@ -125,8 +125,9 @@ def _paid(compiler: Compiler, vault: Vault, plan: MomentsPlan, stop: Stop) -> Mo
     def measure(run: JointRun) -> tuple[Noisy, ...]:
         return (run.noisy(plan.prepared, run.integers(plan.prepared)),)
 
-    joint = compiler, plan.payer, plan.cost, (plan.prepared,), inquiry, stop
-    receipt, (noisy,) = vault.joint(*joint, measure)
+    receipt, (noisy,) = vault.joint(
+        compiler, plan.payer, plan.cost, (plan.prepared,), inquiry, stop, measure
+    )
     return _moments(plan, noisy, receipt)
 
 

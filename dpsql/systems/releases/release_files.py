@@ -57,7 +57,8 @@ def round_answer(answer: Answer, step: int) -> Answer:
         answer.rows, answer.margins, answer.intervals, every, strict=True
     ):
         halved = of_row or (None,) * len(row)
-        cells = [_round(*cell, step) for cell in zip(row, margin, ends, halved, strict=True)]
+        numbers = zip(row, margin, ends, halved, strict=True)
+        cells = [_round(value, m, end, half, step) for value, m, end, half in numbers]
         rows.append(tuple(value for value, _ in cells))
         halves.append(tuple(half for _, half in cells))
         pairs = zip(margin, halves[-1], strict=True)

@@ -192,7 +192,7 @@ def _redraw(parts: Parts, each: PaidMeasurements, sampler: Sampler, redrawn: Red
         return from_memory.derived_answer(compiler, vault, query, each.each.wide, tables, receipt)
     if each.query_id not in redrawn:
         blocks = zip(each.paid.blocks, each.noisy, strict=True)
-        redrawn[each.query_id] = [redraw_table(*block, sampler) for block in blocks]
+        redrawn[each.query_id] = [redraw_table(block, noisy, sampler) for block, noisy in blocks]
     most = compiler.policy.limits.max_result_cells
     noisy = redrawn[each.query_id]
     return finish_answer(each.paid, noisy, receipt, vault.engine, most, query.stop)

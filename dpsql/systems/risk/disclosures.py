@@ -15,31 +15,23 @@ from typing import Any, assert_never
 from dpsql.interfaces.messages import printable
 from dpsql.interfaces.tables import sheet
 from dpsql.policy.edit import toml_key
-from dpsql.systems.risk.disclosure import (
-    FEW,
-    ColumnSet,
-    Crowd,
-    Disclosure,
-    IdentifyingColumn,
-    Remedy,
-    RemedyProposal,
-)
+from dpsql.systems.risk import disclosure
 
 _WIDTH = 24
 _MOST_SHOWN = 12
 """Maximum number of column sets per size in a table. JSON has all of them."""
-_CROWD = ("k", "alone", f"fewer than {FEW}", "median k")
+_CROWD = ("k", "alone", f"fewer than {disclosure.FEW}", "median k")
 _FIELDS = ("k", "alone", "few", "median")
 
 
-def text(risk: Disclosure, room: int | None = None) -> str:
+def text(risk: disclosure.Disclosure, room: int | None = None) -> str:
     """Return the risk as tables of at most `room` characters in width, with reasons and
     proposals.
     """
     return "\n".join([*_lines(risk, room), ""])
 
 
-def _lines(risk: Disclosure, room: int | None) -> Iterator[str]:
+def _lines(risk: disclosure.Disclosure, room: int | None) -> Iterator[str]:
     people, by = risk.everything.crowd.people, risk.everything.columns
     yield f"{risk.table}: {people:,} people ({printable(risk.unit)}), {risk.rows:,} rows"
     yield ""
@@ -64,7 +56,7 @@ def _lines(risk: Disclosure, room: int | None) -> Iterator[str]:
     yield from _of_proposals(risk)
 
 
-def _worst(risk: Disclosure) -> Iterator[ColumnSet]:
+def _worst(risk: disclosure.Disclosure) -> Iterator[disclosure.ColumnSet]:
     """Yield the set of all columns, then the worst sets of each size."""
     yield risk.everything
     sizes = sorted({len(each.columns) for each in risk.sets})
@@ -73,11 +65,11 @@ def _worst(risk: Disclosure) -> Iterator[ColumnSet]:
         yield from sorted(sets, key=lambda s: -s.crowd.alone)[:_MOST_SHOWN]
 
 
-def _set(each: ColumnSet) -> tuple[str, ...]:
+def _set(each: disclosure.ColumnSet) -> tuple[str, ...]:
     return (_names(each.columns), *_crowd(each.crowd))
 
 
-def _crowd(crowd: Crowd) -> tuple[str, ...]:
+def _crowd(crowd: disclosure.Crowd) -> tuple[str, ...]:
     return f"{crowd.k:,}", percent(crowd.alone), percent(crowd.few), f"{crowd.median:,}"
 
 
@@ -96,7 +88,7 @@ def percent(share: float) -> str:
     return "> 99.9 %" if 0.999 < share < 1 else f"{100 * share:.1f} %"  # noqa: PLR2004
 
 
-def _of_identifiers(risk: Disclosure, room: int | None) -> Iterator[str]:
+def _of_identifiers(risk: disclosure.Disclosure, room: int | None) -> Iterator[str]:
     if not risk.identifiers:
         return
     yield ""
@@ -108,13 +100,13 @@ def _of_identifiers(risk: Disclosure, room: int | None) -> Iterator[str]:
     yield from sheet(("column", "alone", "by", "policy"), rows, room)
 
 
-def _why(column: IdentifyingColumn) -> str:
+def _why(column: disclosure.IdentifyingColumn) -> str:
     if column.direct:
         return "its name: names people"
     return "its name: outsiders have lists of it" if column.named else "its values"
 
 
-def _of_links(risk: Disclosure, room: int | None) -> Iterator[str]:
+def _of_links(risk: disclosure.Disclosure, room: int | None) -> Iterator[str]:
     if not risk.linked:
         return
     yield ""
@@ -127,7 +119,7 @@ def _of_links(risk: Disclosure, room: int | None) -> Iterator[str]:
     yield from sheet(("table", "by", "people", ""), rows, room)
 
 
-def _of_sensitive(risk: Disclosure, room: int | None) -> Iterator[str]:
+def _of_sensitive(risk: disclosure.Disclosure, room: int | None) -> Iterator[str]:
     if not risk.sensitive:
         return
     yield ""
@@ -143,7 +135,7 @@ def _of_sensitive(risk: Disclosure, room: int | None) -> Iterator[str]:
     yield from sheet(heads, rows, room)
 
 
-def _of_levels(risk: Disclosure, room: int | None) -> Iterator[str]:
+def _of_levels(risk: disclosure.Disclosure, room: int | None) -> Iterator[str]:
     if len(risk.levels) == 1:
         return
     yield ""
@@ -160,7 +152,7 @@ def _of_levels(risk: Disclosure, room: int | None) -> Iterator[str]:
     yield from sheet(("published", *_CROWD, "median k, in powers of 2"), rows, room)
 
 
-def reasons(risk: Disclosure) -> Iterator[str]:
+def reasons(risk: disclosure.Disclosure) -> Iterator[str]:
     """Yield reasons why classes of k people do not protect them, with figures of this table."""
     published = risk.published
     yield (
@@ -186,7 +178,7 @@ def reasons(risk: Disclosure) -> Iterator[str]:
     yield "Noise for which a budget pays bounds what all answers tell, whatever else is known."
 
 
-def _of_proposals(risk: Disclosure) -> Iterator[str]:
+def _of_proposals(risk: disclosure.Disclosure) -> Iterator[str]:
     if not risk.proposals:
         return
     yield ""
@@ -195,24 +187,24 @@ def _of_proposals(risk: Disclosure) -> Iterator[str]:
     yield from (f"  {printable(proposal_text(proposal))}" for proposal in risk.proposals)
 
 
-def proposal_text(proposal: RemedyProposal) -> str:
+def proposal_text(proposal: disclosure.RemedyProposal) -> str:
     """Return a proposal as a line of the policy: an entry, or a comment."""
     name = toml_key(proposal.column)
     match proposal.remedy:
-        case Remedy.HIDE:
+        case disclosure.Remedy.HIDE:
             return f"{name} = {{ hidden = true }}"
-        case Remedy.COARSEN:
+        case disclosure.Remedy.COARSEN:
             return f"# {name}: publish it no finer than is needed, by a view in its place"
         case _:
             assert_never(proposal.remedy)
 
 
-def as_json(risk: Disclosure) -> str:
+def as_json(risk: disclosure.Disclosure) -> str:
     """Return the risk as a JSON object. Shares are from 0 to 1; all numbers are exact."""
     return json.dumps(_object(risk), indent=2) + "\n"
 
 
-def _object(risk: Disclosure) -> dict[str, Any]:
+def _object(risk: disclosure.Disclosure) -> dict[str, Any]:
     return {
         "version": 1,
         "exact": True,
@@ -252,15 +244,15 @@ def _object(risk: Disclosure) -> dict[str, Any]:
     }
 
 
-def _set_object(each: ColumnSet) -> dict[str, Any]:
+def _set_object(each: disclosure.ColumnSet) -> dict[str, Any]:
     return {"columns": list(each.columns), **_numbers(each.crowd)}
 
 
-def _numbers(crowd: Crowd) -> dict[str, Any]:
+def _numbers(crowd: disclosure.Crowd) -> dict[str, Any]:
     return {name: getattr(crowd, name) for name in _FIELDS}
 
 
-def draw(risk: Disclosure, target: Path) -> None:
+def draw(risk: disclosure.Disclosure, target: Path) -> None:
     """Draw k and the share of unique people by level, in the format of the file's suffix."""
     from matplotlib.figure import Figure  # noqa: PLC0415
 

@@ -152,7 +152,8 @@ def marginals_of(plan: SynthesisPlan, answer: Sequence[Noisy]) -> ReleasedMargin
 
 def fit_to(marginals: ReleasedMarginals, first: Tables | None = None) -> Fit:
     """Fit the distribution of rows by codes. `first` holds initial potentials."""
-    return fitted(*measured_in(marginals), marginals.total, first)
+    model, tables = measured_in(marginals)
+    return fitted(model, tables, marginals.total, first)
 
 
 def measured_in(marginals: ReleasedMarginals) -> tuple[GraphicalModel, Sequence[NoisyTable]]:

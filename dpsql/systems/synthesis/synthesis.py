@@ -155,8 +155,9 @@ def _paid(compiler: Compiler, vault: Vault, plan: SynthesisPlan, stop: Stop) -> 
         except (Refused, Failed):  # a text by codes that is refused otherwise than before, or slow
             raise EngineFailed from None
 
-    joint = compiler, source.payer, plan.cost, plan.questions, inquiry, stop
-    receipt, answer = vault.joint(*joint, measure)
+    receipt, answer = vault.joint(
+        compiler, source.payer, plan.cost, plan.questions, inquiry, stop, measure
+    )
     return _Paid(plan, answer, receipt)
 
 

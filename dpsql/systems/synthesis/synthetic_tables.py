@@ -179,10 +179,9 @@ class SyntheticTables(OpenSystem):
 
     def ask(self, parts: Parts, request: Request, statement: SyntheticStatement) -> Answer:
         """Make a table or forget one."""
-        own = parts.compiler, parts.vault, request
         if isinstance(statement, DropSynthetic):
-            return self.names.drop(*own, statement.name)
-        return self.create(*own, statement, parts.stop)
+            return self.names.drop(parts.compiler, parts.vault, request, statement.name)
+        return self.create(parts.compiler, parts.vault, request, statement, parts.stop)
 
     def explain(self, parts: Parts, request: Request, statement: SyntheticStatement) -> Explanation:
         """Return the plan of a statement: runs nothing, charges nothing."""

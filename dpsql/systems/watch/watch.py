@@ -249,13 +249,20 @@ def _price_lines(price: Price) -> Iterator[str]:
     else:
         charge = loss_text(price.charge, accountant)
         yield f"Charge: ε = {plain(price.epsilon)} however many are below, {charge} ({accountant})."
-    names = price.budget.name, f" of {price.wish.analyst}", accountant
     if price.wish.measure is not None:
         yield (
             f"ε = {plain(price.wish.measure)} of this is for the numbers of what is above, "
             f"{price.law.alarms} at most."
         )
-    yield from budget_lines(*names, price.charge, price.spent, price.limit, price.rest)
+    yield from budget_lines(
+        price.budget.name,
+        f" of {price.wish.analyst}",
+        accountant,
+        price.charge,
+        price.spent,
+        price.limit,
+        price.rest,
+    )
     for number, stream in enumerate(price.streams, 1):
         for sentence in sentences(stream.notices, stream.columns):
             yield f"Statement {number}: {sentence}"

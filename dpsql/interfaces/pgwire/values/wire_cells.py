@@ -14,16 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from dpsql.interfaces.pgwire.values import wire_encoding
 from dpsql.interfaces.pgwire.values.type_oids import ELEMENTS, FLOAT8, INTEGERS, NUMERIC
-from dpsql.interfaces.pgwire.values.wire_encoding import (
-    PLAIN_FROM,
-    PLAIN_TO,
-    TEXT_FORMAT,
-    OutOfRange,
-    as_text,
-    encoder,
-    range_of,
-)
+from dpsql.interfaces.pgwire.values.wire_encoding import TEXT_FORMAT
 from dpsql.interfaces.pgwire.values.wire_parameters import parameter
 
 
@@ -32,16 +25,16 @@ def cells(column: Sequence[Any], oid: int, form: int, zone: tzinfo) -> list[byte
 
     Raises `OutOfRange`.
     """
-    write, kinds = encoder(oid, form, zone), set(map(type, column))
+    write, kinds = wire_encoding.encoder(oid, form, zone), set(map(type, column))
     if oid in ELEMENTS and str in kinds:
         column = [parameter(v.encode(), oid, 0) if isinstance(v, str) else v for v in column]
     written: list[bytes] | None = None
-    if kinds == {str} and write is as_text:
+    if kinds == {str} and write is wire_encoding.as_text:
         written = _texts(column)
     elif form == TEXT_FORMAT and kinds == {int} and oid in INTEGERS:
-        least, end = range_of(oid)
+        least, end = wire_encoding.range_of(oid)
         if min(column) < least or max(column) >= end:
-            raise OutOfRange
+            raise wire_encoding.OutOfRange
         written = _listed(column).encode().split(b", ")
     elif form == TEXT_FORMAT and kinds == {float} and oid == FLOAT8:
         written = _doubles(column)
@@ -62,7 +55,9 @@ def _texts(column: Sequence[str]) -> list[bytes] | None:
 def _doubles(column: Sequence[float]) -> list[bytes] | None:
     """Return the texts of numbers; None if one of them needs an exponent or is not finite."""
     sizes = np.abs(np.array(column))
-    if not ((sizes >= PLAIN_FROM) & (sizes < PLAIN_TO) | (sizes == 0)).all():
+    if not (
+        (sizes >= wire_encoding.PLAIN_FROM) & (sizes < wire_encoding.PLAIN_TO) | (sizes == 0)
+    ).all():
         return None
     return f"{_listed(column)}, ".replace(".0, ", ", ").encode().split(b", ")[:-1]
 
