@@ -75,7 +75,7 @@ def width(found: dict[str, list[Held]]) -> float:
 MORE = pytest.mark.full("further populations")
 
 
-@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("order", [1, pytest.param(2, marks=MORE)])
 @pytest.mark.parametrize("groups", [12, pytest.param(50, marks=MORE)])
 def test_intervals_hold_over_kinds_of_populations(order: int, groups: int) -> None:
     found = each_held(order, groups, by_interval)

@@ -33,7 +33,10 @@ def held(formula: str, rows: int, factor: float = 1.0) -> tuple[float, float]:
     return inside / len(known), 1 - len(known) / len(pairs)
 
 
-@pytest.mark.parametrize("rows", [3, 60, 200])
+FURTHER = pytest.mark.full("further data sets")
+
+
+@pytest.mark.parametrize("rows", [3, pytest.param(60, marks=FURTHER), 200])
 @pytest.mark.parametrize("formula", FORMULAS)
 def test_intervals_of_few_rows_hold_the_truth(formula: str, rows: int) -> None:
     share, absent = held(formula, rows)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from math import isfinite
@@ -13,7 +14,7 @@ import pytest
 from dpsql import mechanisms
 from dpsql.answering import forecasts as foretold
 from dpsql.interfaces.plan_text import plan_text
-from dpsql.model.vocabulary import Answer
+from dpsql.model.vocabulary import Answer, Loss
 from dpsql.preparation.explanation import Forecast, ForecastKind
 from dpsql.proxy import Proxy
 from grammar_tests import proxy_kit
@@ -55,6 +56,14 @@ def opened(folder: Path, people: int = PEOPLE, most: int = 40) -> Proxy:
     proxy = Proxy.open(str(proxy_kit.shop(folder, *sizes, tables=crowd(people, most=most))))
     proxy.vault.sampler = partial(mechanisms.sample, entropy=ENTROPY)
     return proxy
+
+
+@pytest.fixture(scope="module")
+def free(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
+    """Such a proxy for tests that only ask for plans, which write nothing."""
+    with opened(tmp_path_factory.mktemp("free") / "shop") as proxy:
+        yield proxy
+        assert proxy.budgets()[0][1] == Loss(0)
 
 
 def told(answer: Answer, place: int, kind: ForecastKind) -> float:
@@ -117,15 +126,12 @@ def test_without_a_declared_size_nothing_is_foretold(tmp_path: Path) -> None:
     assert "depends on the data" in plan_text(plan)
 
 
-def test_quantiles_have_a_forecast_in_rank_and_say_when_they_are_noise(tmp_path: Path) -> None:
+def test_quantiles_have_a_forecast_in_rank_and_say_when_they_are_noise(free: Proxy) -> None:
     """Of many people a median is near the middle row; of few, by day, it may be any row."""
-    with opened(tmp_path) as proxy:
-        good = proxy.explain(request("SELECT MEDIAN(EXTRACT(day FROM day)) AS q FROM logins", "2"))
-        noise = proxy.explain(
-            request(
-                "SELECT day, MEDIAN(EXTRACT(day FROM day)) AS q FROM logins GROUP BY day", "0.1"
-            )
-        )
+    good = free.explain(request("SELECT MEDIAN(EXTRACT(day FROM day)) AS q FROM logins", "2"))
+    noise = free.explain(
+        request("SELECT day, MEDIAN(EXTRACT(day FROM day)) AS q FROM logins GROUP BY day", "0.1")
+    )
     assert [each and each.kind for each in good.forecasts] == [ForecastKind.RANK]
     assert "of ranks" in plan_text(good)
     assert "noise" not in plan_text(good)
@@ -151,10 +157,9 @@ def test_remembered_bounds_are_used(tmp_path: Path) -> None:
     assert all(error is None or isfinite(error) for error in after.expected)
 
 
-def test_conditions_keep_the_share_that_values_and_bounds_say(tmp_path: Path) -> None:
+def test_conditions_keep_the_share_that_values_and_bounds_say(free: Proxy) -> None:
     """A question about half of the time is foretold at most the error of the whole."""
-    with opened(tmp_path) as proxy:
-        whole, half = (proxy.explain(request(sql, "2")).forecasts[0] for sql in QUESTIONS[:2])
+    whole, half = (free.explain(request(sql, "2")).forecasts[0] for sql in QUESTIONS[:2])
     assert whole is not None
     assert half is not None
     assert half.low <= whole.low
@@ -178,10 +183,9 @@ def test_a_forecast_has_no_more_values_than_an_answer(tmp_path: Path) -> None:
     ["day >= DATE '0001-01-01'", "day >= TIMESTAMPTZ '0001-01-01 00:00:00+00'", "FALSE"],
 )
 def test_conditions_on_the_first_day_or_never_true_have_a_forecast(
-    condition: str, tmp_path: Path
+    condition: str, free: Proxy
 ) -> None:
     """Clocks count from 1970, and know no such day; no rows have no mean to be divided by."""
     sql = f"SELECT COUNT(*) AS n FROM logins WHERE {condition}"
-    with opened(tmp_path) as proxy:
-        (forecast,) = proxy.explain(request(sql, "2")).forecasts
+    (forecast,) = free.explain(request(sql, "2")).forecasts
     assert forecast is not None
