@@ -113,6 +113,15 @@ def test_the_compilers_own_fix_wins() -> None:
         ("SELECT TOP 5 city, COUNT(*) FROM customers GROUP BY 1", ["LIMIT 5 at the end"]),
         ("SELECT COUNT(*), FROM customers", ["Remove the comma before FROM."]),
         ("SELECT city, COUNT(*) AS n FROM customers GROUP BY 1 HAVING m > 5", ["Did you mean n?"]),
+        ("SELECT city, COUNT(*) AS n FROM customers GROUP BY 1 ORDER BY ct", ["Did you mean n?"]),
+        (
+            "SELECT country, COUNT(*) FROM customers GROUP BY 1 ORDER BY count DESC",
+            ["Order by its place, 2, or name it: COUNT(…) AS count."],
+        ),
+        (
+            "SELECT COUNT(*) FROM orders WHERE placed_at > INTERVAL 7 DAY - placed_at",
+            ["Subtract the interval from the time"],
+        ),
         (
             "SELECT city, COUNT(*) AS people FROM customers GROUP BY 1 HAVING peopel > 5",
             ["Did you mean people?"],

@@ -476,10 +476,11 @@ FromItem: TypeAlias = "TableName | Derived | ValuesList | JoinedTables | HalfJoi
 
 @dataclass(frozen=True, slots=True)
 class SelectItem:
-    """expression [AS alias]."""
+    """expression [AS alias]; without an alias, `label` is the dialect's name of the column."""
 
     expression: Expression
     alias: str | None = None
+    label: str | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ The first query of a process needs about a third of it, as its modules are loade
 _LONGEST = 4_000
 _TRIED = 16
 _STEPS = 3
-_BARE = re.compile(r"[A-Za-z_]\w*")
+_BARE = re.compile(r"[A-Za-z_]\w*|\d+")
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,12 +55,18 @@ class Grouping:
             self.lift(item.expression)
         for expression in (*(key.expression for key in select.order_by), *select.distinct_on):
             if not self._names_output(expression):
-                self.lift(expression)
+                self._lift_order(expression)
         self._having = None if select.having is None else self._having_of(select.having)
         self._qualify = None
         if select.qualify is not None:
             qualify = predicate(self._with_lookups(select.qualify), self._scope)
             self._qualify = self._lifted(qualify)
+
+    def _lift_order(self, expression: tree.Expression) -> None:
+        try:
+            self.lift(expression)
+        except Refused as refused:
+            raise self._with_outputs(refused, orders=True) from None
 
     def filtered(self) -> algebra.Relation:
         """Return the relation after GROUP BY and HAVING."""
@@ -205,16 +211,26 @@ class Grouping:
         condition = both(parts)
         return None if condition is None else self._lifted(condition)
 
-    def _with_outputs(self, refused: Refused) -> Refused:
-        """Return the refusal of an unknown column of HAVING, which may mean a named output."""
-        computed = (item for item in self._items if not isinstance(item.expression, tree.Name))
-        labels = [item.alias for item in computed if item.alias]
-        near = nearest(str(refused.facts.get("column")), labels)
-        near = near or (labels[0] if len(labels) == 1 else None)
-        unknown = refused.reason is Reason.UNKNOWN_COLUMN and not refused.facts.get("near")
-        if not unknown or near is None:
+    def _with_outputs(self, refused: Refused, *, orders: bool = False) -> Refused:
+        """Return the refusal of an unknown column, which may mean an output: one with a name, or,
+        where it `orders` rows, the place of one that is called by its function.
+        """
+        facts = refused.facts
+        if refused.reason is not Reason.UNKNOWN_COLUMN:
             return refused
-        return Refused(refused.reason, refused.span, **{**refused.facts, "near": near, "known": ()})
+        written, near = str(facts.get("column")).lower(), str(facts.get("near") or "").lower()
+        computed = [item for item in self._items if not isinstance(item.expression, tree.Name)]
+        labels = [item.alias for item in computed if item.alias]
+        places = [n for n, i in enumerate(self._items, 1) if orders and _function_of(i) == written]
+        meant = nearest(written, labels) or (labels[0] if len(labels) == 1 else None)
+        if len(places) == 1:
+            fix = f"Order by its place, {places[0]}, or name it: {written.upper()}(…) AS {written}."
+            meant, facts = str(places[0]), {**facts, "fix": fix}
+        elif near and (not orders or near.startswith(written)):
+            return refused
+        if meant is None:
+            return refused
+        return Refused(refused.reason, refused.span, **{**facts, "near": meant, "known": ()})
 
     def _with_aliases(self, expression: tree.Expression) -> tree.Expression:
         """Replace names of outputs in HAVING that are no columns of the groups, as DuckDB does.
@@ -285,16 +301,18 @@ class Grouping:
 
 
 def output_name(item: tree.SelectItem) -> str:
-    """Return the name of an output column; without an alias the text determines it, as in
-    PostgreSQL.
-    """
+    """Return the name of an output column; without an alias the text determines it."""
     if item.alias:
         return item.alias
-    match item.expression:
-        case tree.Name(name=name) | tree.Call(function=name):
-            return name
-        case expression:
-            return getattr(expression, "function", "column")
+    if isinstance(item.expression, tree.Name):
+        return item.expression.name
+    return item.label or _function_of(item) or "column"
+
+
+def _function_of(item: tree.SelectItem) -> str | None:
+    """Return the name of the output's function, in lower case; None for other expressions."""
+    name = getattr(item.expression, "function", None)
+    return name.lower() if isinstance(name, str) else None
 
 
 def _holds_of_every_group(condition: tree.Expression) -> bool:

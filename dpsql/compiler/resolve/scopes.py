@@ -232,7 +232,7 @@ class Outputs:
         Raises `Refused` for a name of several different items and for the error of an error.
         """
         return tuple(
-            tree.SelectItem(self.meant(item.expression, place), item.alias)
+            replace(item, expression=self.meant(item.expression, place))
             for place, item in enumerate(self.items)
         )
 
@@ -408,9 +408,9 @@ def _expanded(
                     aliases = aliases.with_alias(column)
             continue
         written = item.expression
-        # The label of an output is what was written, not what it stands for.
-        label = item.alias or (written.name if isinstance(written, tree.Name) else None)
-        new = tree.SelectItem(aliases.unfolded(written), label)
+        # The name of an output is what was written, not what it stands for.
+        name = item.alias or (written.name if isinstance(written, tree.Name) else None)
+        new = tree.SelectItem(aliases.unfolded(written), name, item.label)
         result.append(new)
         aliases = aliases.with_alias(new if item.alias else tree.SelectItem(new.expression))
     if not result:

@@ -573,5 +573,7 @@ def _mismatch(function: str, types: tuple[tree.SqlType, ...], place: tree.Expres
         if row is not None and row.result_type((*types[:n], kind, *types[n + 1 :])) is not None:
             facts["fix"] = f"CAST argument {n + 1}, as in CAST(x AS {kind})."
             break
+    if function == "sub" and types[0] == tree.INTERVAL and types[1].is_temporal:
+        facts["fix"] = "Subtract the interval from the time: x - INTERVAL 7 DAY."
     shown = tuple(str(t) for t in types)
     return Refused(Reason.TYPE_MISMATCH, place.span, function=function, types=shown, **facts)

@@ -12,6 +12,7 @@ from itertools import product
 from sqlglot import exp
 
 from dpsql.dialects.reading.calls import each
+from dpsql.dialects.reading.duckdb_names import describe_column
 from dpsql.dialects.reading.expressions import expression
 from dpsql.dialects.reading.group_keys import groups
 from dpsql.dialects.reading.nodes import Origin, name_of
@@ -70,7 +71,8 @@ def _measure(node: exp.Expression, origin: Origin) -> SelectItem:
     alias = None
     if isinstance(node, exp.Alias):
         node, alias = origin.take(node, "this", "alias")
-    return SelectItem(expression(node, origin), None if alias is None else name_of(alias, origin))
+    named = None if alias is None else name_of(alias, origin)
+    return SelectItem(expression(node, origin), named, describe_column(node))
 
 
 _Choices = tuple[Expression, list[tuple[Literal, str]]]
@@ -126,19 +128,9 @@ def _cell(
             call, filter=Call("and", (condition, *own), span=call.span) if own else condition
         )
 
-    own = [measure.alias or _written(measure.expression)] if measure.alias or count > 1 else []
+    own = [measure.alias or measure.label or "value"] if measure.alias or count > 1 else []
     label = "_".join([*(label for _, label in chosen), *own])
     return SelectItem(each(measure.expression, filtered), label)
-
-
-def _written(measure: Expression) -> str:
-    """Return roughly the text of an aggregate."""
-    if not isinstance(measure, AggregateCall):
-        return "value"
-    if any(isinstance(arg, Star) for arg in measure.args):
-        return "count_star()"
-    args = (arg.name if isinstance(arg, Name) else "…" for arg in measure.args)
-    return f"{measure.function}({', '.join(args)})"
 
 
 def _unpivoted(node: exp.Expression, source: FromItem, origin: Origin) -> Select:

@@ -6,17 +6,18 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from dpsql.dialects.postgres.labels import unaliased
 from dpsql.dialects.reading.array_tokens import LIST
 from dpsql.dialects.reading.arrays import is_list, members
 from dpsql.dialects.reading.calls import list_value
 from dpsql.dialects.reading.choosing import DP_CHOOSE, choice_among, chosen
+from dpsql.dialects.reading.duckdb_names import describe_column
 from dpsql.dialects.reading.expressions import expression
 from dpsql.dialects.reading.function_names import WITHIN_RANGES
 from dpsql.dialects.reading.group_keys import groups
 from dpsql.dialects.reading.nodes import Origin, name_of, placeholder_of, schema_of
 from dpsql.dialects.reading.other_meanings import assigned_name
 from dpsql.dialects.reading.pivots import pivoted
+from dpsql.dialects.reading.postgres_names import figure_name
 from dpsql.dialects.reading.range_lists import is_ranges, ranges
 from dpsql.dialects.reading.sources import (
     alias_of,
@@ -25,7 +26,6 @@ from dpsql.dialects.reading.sources import (
     rows_of,
     source,
 )
-from dpsql.dialects.reading.unnamed import unnamed
 from dpsql.dialects.reading.window_frames import definitions, sort_keys, with_windows
 from dpsql.model import tree
 from dpsql.model.bound_parameters import bound
@@ -150,19 +150,8 @@ def _item(node: exp.Expression, origin: Origin) -> tree.SelectItem:
     star = star_of(node, origin, expression)
     if star is not None:
         return tree.SelectItem(star)
-    written = _value(node, origin)
-    named = _as_written(node, written)
-    if origin.dialect == "postgres":
-        return tree.SelectItem(written, unaliased(named))
-    return tree.SelectItem(written, unnamed(named, bound=bool(origin.parameters)))
-
-
-def _as_written(node: exp.Expression, read: tree.Expression) -> tree.Expression:
-    """Return a constant with the cast that its text has, which names its column."""
-    if not (isinstance(node, exp.Cast) and isinstance(read, tree.Literal)):
-        return read
-    plain = read.type in (tree.BOOLEAN, tree.DOUBLE, tree.INTEGER, tree.VARCHAR)
-    return tree.Cast(read, read.type, span=read.span) if plain else read
+    label = figure_name(node) if origin.dialect == "postgres" else describe_column(node)
+    return tree.SelectItem(_value(node, origin), label=label)
 
 
 def _value(node: exp.Expression, origin: Origin) -> tree.Expression:

@@ -17,7 +17,6 @@ from dpsql.model.tree import (
     Frame,
     Literal,
     Select,
-    SelectItem,
     SortKey,
     Star,
     WindowCall,
@@ -80,7 +79,7 @@ def with_windows(select: Select, named: Mapping[str, WindowCall]) -> Select:
 
     return replace(
         select,
-        items=tuple(SelectItem(complete(i.expression), i.alias) for i in select.items),
+        items=tuple(replace(i, expression=complete(i.expression)) for i in select.items),
         where=optional(select.where),
         group_by=tuple(map(complete, select.group_by)),
         having=optional(select.having),
