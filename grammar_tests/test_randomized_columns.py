@@ -490,3 +490,19 @@ def test_a_law_that_is_none_is_no_policy(proxy: Proxy, tmp_path: Path, law: str,
     path.write_text(text, encoding="utf-8")
     with pytest.raises(PolicyError, match=re.escape(why)):
         Proxy.open(str(path))
+
+
+@pytest.mark.parametrize("columns", ['["id", "age"]', '["id", "age", "status"]'])
+def test_a_role_has_no_rows_by_what_they_report(tmp_path: Path, columns: str) -> None:
+    """Whether the role grants the reports or not: their rows are not those of the true answers."""
+    role = f'[roles.r]\nanalysts = ["ana"]\n[roles.r.tables.people]\ncolumns = {columns}\nrows = '
+    path = tmp_path / "dpsql.toml"
+    with duckdb.connect(str(tmp_path / "survey.duckdb")) as connection:
+        connection.execute("CREATE TABLE survey (said TEXT, status TEXT, bits TEXT, score INT)")
+        more = "1 AS id, 5 AS age, 'a' AS town, 'x' AS device"
+        connection.execute(f"CREATE TABLE people AS SELECT {more}, * EXCLUDE said FROM survey")
+    path.write_text(f'{POLICY}{role}"age > 3"\n', "utf-8")
+    Proxy.open(str(path)).close()
+    path.write_text(f"{POLICY}{role}\"status = 'paid'\"\n", "utf-8")
+    with pytest.raises(PolicyError, match="rows reads status, which people randomised"):
+        Proxy.open(str(path))

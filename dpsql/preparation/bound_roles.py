@@ -149,7 +149,11 @@ class _RoleBinder:
             why = f"rows reads {called}, and no link of {chain[0].name} leads there."
             _fail(self.draft, place, why, f"Read columns of {', '.join(t.name for t in chain)}.")
         number = tables.index(called.lower())
-        if chain[number].column(name.name) is None:
+        column = chain[number].column(name.name)
+        if column is not None and column.randomized is not None:
+            why = f"rows reads {name.name}, which people randomised: its values are not true."
+            _fail(self.draft, place, why, "Use a column without `randomized`.")
+        if column is None:
             near = nearest(name.name, [c.name for c in chain[number].columns])
             fix = f"Did you mean {near}?" if near else "List it in the policy; it may be hidden."
             _fail(self.draft, place, f"{chain[number].name} has no column {name.name}.", fix)
