@@ -82,6 +82,14 @@ def test_wrong_twin_offers_without_compiling_are_refused() -> None:
     assert not all(accepted(REFUSED[: 4 * SLICE], unchecked=True))
 
 
+@pytest.mark.parametrize("what", ["grouped by", "a partition"])
+def test_a_group_of_null_is_left_out_by_a_condition(what: str) -> None:
+    (case,) = (case for case in REFUSED if case.title == f"{what}, NULL among them")
+    offer = offered(case)
+    assert offer is not None
+    assert "items WHERE vid IS NOT NULL" in offer.sql
+
+
 PIECES = ("(", ")", ",", "top", "over", "'a )'", "`x`", "limit", "*")
 
 

@@ -126,8 +126,12 @@ def names_rows(column: Words) -> bool:
 
 
 def is_amount(column: Words) -> bool:
-    """Test whether a number of this name may be summed."""
-    return not (column and column[-1] in _NO_AMOUNTS)
+    """Test whether a number of this name may be summed.
+
+    >>> [is_amount(words) for words in (("page", "number"), ("value", "as", "number"))]
+    [False, True]
+    """
+    return column[-2:] == ("as", "number") or not (column and column[-1] in _NO_AMOUNTS)
 
 
 def identifies(table: SchemaTable, column: str) -> bool:

@@ -116,9 +116,8 @@ def require_present(keys: Iterable[Expression], source: Private) -> None:
         if isinstance(key, Ref) and key.id in beside:
             name = next(f.name for f in source.relation.fields if f.id == key.id)
             fix = f"Add the condition {name} IS NOT NULL."
-            raise _per_unit(
-                f"a group for {name}, which NULL makes one of many people", key.span, fix
-            )
+            what = f"a group for {name}, which NULL makes one of many people"
+            raise _per_unit(what, key.span, fix, absent=name)
 
 
 def aggregate_within(
@@ -248,8 +247,8 @@ def guarded(function: str, arg: Expression, span: Span) -> Expression:
             return arg
 
 
-def _per_unit(construct: str, span: Span, fix: str = "") -> Refused:
-    facts = {"fix": fix} if fix else {}
+def _per_unit(construct: str, span: Span, fix: str = "", **more: str) -> Refused:
+    facts = {"fix": fix, **more} if fix else more
     return Refused(Reason.UNSUPPORTED_PRIVATE_OPERATOR, span, construct=construct, **facts)
 
 
