@@ -10,12 +10,14 @@ import pytest
 from dpsql.compiler.resolve import (
     first_rows,
     joined_rows,
+    laterals,
     rejoined_ranks,
     staged_ranks,
     staged_windows,
     unmatched_rows,
 )
 from dpsql.compiler.resolve import window_aggregates as window_forms
+from dpsql.model.algebra import Relation
 from dpsql.model.errors import Refused
 from dpsql.model.notices import AnsweredAs, AnswerForm
 from dpsql.model.tree import INTEGER, Literal, Ref
@@ -225,6 +227,24 @@ def test_wrong_twin_joins_without_limits_stay_refused(monkeypatch: pytest.Monkey
     monkeypatch.setattr(joined_rows._Limiter, "_first_rows", lambda _self, rows, _unit: rows)
     with pytest.raises(Refused):
         is_plain(REPEATED)
+
+
+FIRST_VALUE = (
+    "SELECT SUM((SELECT amount FROM orders o WHERE o.customer_id = c.customer_id"
+    " ORDER BY placed_at, order_id LIMIT 1)) AS s FROM customers c"
+)
+
+
+def test_wrong_twin_the_last_row_is_not_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert is_plain(FIRST_VALUE)
+    cut_of = laterals._cut_of
+
+    def last(relation: Relation) -> laterals._Cut:
+        cut = cut_of(relation)
+        return replace(cut, order=tuple(replace(key, descending=True) for key in cut.order))
+
+    monkeypatch.setattr(laterals, "_cut_of", last)
+    assert not is_plain(FIRST_VALUE)
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,23 @@ class Laterals:
             return self._computed(join, cut, cut.rows, outer)
         return self._met(join, cut, outer)
 
+    def first_row(
+        self, left: algebra.Relation, query: algebra.Relation, span: tree.Span
+    ) -> tuple[algebra.Relation, tree.Expression] | None:
+        """Return the rows with the one value that a correlated query with ORDER BY … LIMIT 1 has
+        for each, NULL where it has no row; None for another query.
+        """
+        cut, (value, *more) = _cut_of(query), query.fields
+        outer = free_refs(query) & {f.id for f in left.fields}
+        computed = isinstance(cut.rows, algebra.Project) and any(
+            refs(item.expression) & outer for item in cut.rows.items
+        )
+        if cut.most != 1 or cut.skipped or not cut.order or more or not outer or computed:
+            return None
+        join = algebra.Join(left, query, tree.JoinKind.LEFT, TRUE, span)
+        relation, new = self.lateral(join)
+        return relation, new[value.id].ref
+
     def _computed(
         self, join: algebra.Join, cut: _Cut, listed: algebra.Project, outer: frozenset[int]
     ) -> tuple[algebra.Relation, dict[int, algebra.Field]]:

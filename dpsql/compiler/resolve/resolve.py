@@ -463,6 +463,7 @@ class _Resolver:
             lambda query, around: self.query(query, environment, around),
             Subqueries(self.policy, self.identities),
             relation,
+            Laterals(self.policy, self.identities).first_row,
         )
 
     def _half_join(

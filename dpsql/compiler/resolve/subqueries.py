@@ -488,6 +488,10 @@ class Nested:
     resolve: Callable[[tree.Query, Scope], algebra.Relation]
     subqueries: Subqueries
     relation: algebra.Relation
+    first_row: Callable[
+        [algebra.Relation, algebra.Relation, tree.Span],
+        tuple[algebra.Relation, tree.Expression] | None,
+    ]
     resolved: dict[tree.Expression, tree.Expression] = field(default_factory=dict)
 
     def lookup(self, node: tree.ScalarQuery | tree.Membership) -> Lookup:
@@ -525,10 +529,21 @@ class Nested:
 
     def _looked_up(self, expression: tree.ScalarQuery | tree.Membership) -> tree.Expression:
         if expression not in self.resolved:
-            lookup = self.lookup(expression)
-            self.relation = lookup.attach(self.relation)
-            self.resolved[expression] = lookup.value
+            self.relation, self.resolved[expression] = self._attach(expression)
         return self.resolved[expression]
+
+    def _attach(
+        self, node: tree.ScalarQuery | tree.Membership
+    ) -> tuple[algebra.Relation, tree.Expression]:
+        try:
+            lookup = self.lookup(node)
+        except Refused:
+            query = self.resolve(node.query, self.scope)
+            first = self.first_row(self.relation, query, node.span)
+            if isinstance(node, tree.Membership) or first is None:
+                raise
+            return first
+        return lookup.attach(self.relation), lookup.value
 
     def where(self, condition: tree.Expression | None) -> None:
         """Keep the rows that satisfy WHERE: plain conditions first, then those with subqueries."""

@@ -151,3 +151,62 @@ SELECT COUNT(*) AS n FROM orders AS o ASOF JOIN events AS e ON o.customer_id = e
 SELECT COUNT(*) AS n FROM customers AS c
 CROSS JOIN LATERAL (SELECT COUNT(*) AS n FROM orders AS o WHERE o.customer_id = c.customer_id LIMIT 0) AS o;
 -- refuse: unsupported-syntax at 2:28
+
+-- case: the first row of each person as a value in a condition
+SELECT COUNT(*) FROM customers c
+WHERE (SELECT status FROM orders o WHERE o.customer_id = c.customer_id
+       ORDER BY placed_at DESC, order_id LIMIT 1) = 'paid';
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1
+
+-- case: the first row of each person as a value, averaged by group
+SELECT country,
+       AVG((SELECT amount FROM orders o WHERE o.customer_id = c.customer_id
+            ORDER BY placed_at, order_id LIMIT 1)) AS first
+FROM customers c GROUP BY country;
+-- accept
+-- keys: 3 public, l0 proved
+-- release: rows l0=1 linf=1
+-- release: sum l0=1 linf=250
+
+-- case: the first row of each person as a value, which is missing
+SELECT country, COUNT(*) FROM customers c
+WHERE (SELECT amount FROM orders o WHERE o.customer_id = c.customer_id AND o.status = 'paid'
+       ORDER BY placed_at DESC, order_id LIMIT 1) IS NULL
+GROUP BY country;
+-- accept
+-- keys: 3 public, l0 proved
+-- release: rows l0=1 linf=1
+
+-- case: the row before, as a value
+SELECT SUM(o.amount - (SELECT p.amount FROM orders p
+                       WHERE p.customer_id = o.customer_id AND p.placed_at < o.placed_at
+                       ORDER BY p.placed_at DESC, p.order_id LIMIT 1))
+FROM orders o;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: sum l0=1 linf=5000
+
+-- case: the first of rows of all people as a value
+SELECT COUNT(*) FROM customers c
+WHERE (SELECT status FROM orders o WHERE o.status = c.segment
+       ORDER BY placed_at DESC, order_id LIMIT 1) = 'paid';
+-- refuse: unequal-units at 2:15
+
+-- case: the first two rows of each person as a value
+SELECT COUNT(*) FROM customers c
+WHERE (SELECT status FROM orders o WHERE o.customer_id = c.customer_id
+       ORDER BY placed_at DESC, order_id LIMIT 2) = 'paid';
+-- refuse: unsupported-syntax at 2:15
+
+-- case: any row of each person as a value
+SELECT COUNT(*) FROM customers c
+WHERE (SELECT status FROM orders o WHERE o.customer_id = c.customer_id LIMIT 1) = 'paid';
+-- refuse: unsupported-syntax at 2:15
+
+-- case: a first row that computes with the outer one, as a value
+SELECT COUNT(*) FROM customers c
+WHERE (SELECT amount * c.age FROM orders o WHERE o.customer_id = c.customer_id
+       ORDER BY placed_at, order_id LIMIT 1) > 5;
+-- refuse: unsupported-syntax at 2:15
