@@ -229,6 +229,28 @@ def test_wrong_twin_joins_without_limits_stay_refused(monkeypatch: pytest.Monkey
         is_plain(REPEATED)
 
 
+def test_wrong_twin_a_group_of_several_public_rows_has_no_one_value(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    by_code = "SELECT code, MAX(region) AS r, SUM(age) AS s FROM countries k LEFT JOIN customers c"
+    by_code += " ON c.country = k.code GROUP BY code"
+    by_region = by_code.replace("code, MAX(region)", "region, MAX(code)").replace(
+        "BY code", "BY region"
+    )
+    assert is_plain(by_code)
+    with pytest.raises(Refused):
+        is_plain(by_region)
+    padded_join = unmatched_rows._padded_join
+
+    def keyless(*args: Any) -> Any:
+        padded = padded_join(*args)
+        return padded and (*padded[:2], ())
+
+    monkeypatch.setattr(unmatched_rows, "_padded_join", keyless)
+    assert is_plain(by_code)
+    assert not is_plain(by_region)
+
+
 FIRST_VALUE = (
     "SELECT SUM((SELECT amount FROM orders o WHERE o.customer_id = c.customer_id"
     " ORDER BY placed_at, order_id LIMIT 1)) AS s FROM customers c"

@@ -47,7 +47,7 @@ from dpsql.compiler.resolve.resolve import resolve, without_rows
 from dpsql.compiler.resolve.scopes import Identities
 from dpsql.compiler.resolve.staged_ranks import as_edges
 from dpsql.compiler.resolve.staged_windows import as_stages
-from dpsql.compiler.resolve.unmatched_rows import with_unmatched
+from dpsql.compiler.resolve.unmatched_rows import with_public_values, with_unmatched
 from dpsql.compiler.resolve.wide_groups import wide_groups
 from dpsql.compiler.resolve.window_aggregates import as_aggregates, has_shift
 from dpsql.compiler.rewrite.rewrite import rewrite, rewrite_public
@@ -281,8 +281,9 @@ class _Plans:
         staged = as_stages(limited, policy, identities)
         if staged is not limited:
             notices.append(AnsweredAs(AnswerForm.STAGED_AVERAGE))
-        counted = with_unmatched(staged, policy, self.public.frequency, identities)
-        if counted is not staged:
+        valued = with_public_values(staged, policy, self.public.frequency)
+        counted = with_unmatched(valued, policy, self.public.frequency, identities)
+        if counted is not valued:
             notices.append(AnsweredAs(AnswerForm.UNMATCHED_ROWS))
         return counted, tuple(notices)
 

@@ -8,6 +8,11 @@ is cut, so it biases the result upwards.
     SELECT region, SUM(GREATEST(1, n)) FROM (SELECT code, region, COUNT(country) AS n FROM …
     GROUP BY code, region) GROUP BY region
 
+MIN and MAX of columns of the public table, in groups of one public row each, are further keys:
+
+    SELECT code, MAX(region), AVG(age) FROM countries LEFT JOIN customers ON … GROUP BY code
+    SELECT code, region, AVG(age) FROM … GROUP BY code, region
+
 Proof (PRIVACY.md R104).
 """
 
@@ -36,35 +41,82 @@ def with_unmatched(
     """
     inner = map_inputs(relation, lambda r: with_unmatched(r, policy, frequency, identities))
     relation = relation if inner == relation else inner
-    if not isinstance(relation, algebra.Aggregate) or relation.sets:
+    if not isinstance(relation, algebra.Aggregate):
         return relation
+    if (padded := _padded_join(relation, policy, frequency)) is None:
+        return relation
+    join, names, row = padded
+    marker, public = _equated(join), tuple(names[f.id] for f in join.left.fields if f.id in names)
+    read = frozenset().union(*(refs(key.expression) for key in relation.keys))
+    if marker is None or marker.id not in names or not read <= {ref.id for ref in public}:
+        return relation
+    if not all(_counts(m.call) for m in relation.measures):
+        return relation
+    others = tuple(ref for ref in public if ref.id in read and ref not in row)
+    return _by_row(relation, (*row, *others), names[marker.id], identities)
+
+
+def with_public_values(
+    relation: algebra.Relation, policy: Policy, frequency: Frequency
+) -> algebra.Relation:
+    """Return the relation with MIN and MAX of public columns as further keys, where a group is of
+    one public row; the same object if there are none.
+
+    A group has that row alone, with its matches or without: its columns have one value in it.
+    """
+    inner = map_inputs(relation, lambda r: with_public_values(r, policy, frequency))
+    relation = relation if inner == relation else inner
+    if not isinstance(relation, algebra.Aggregate):
+        return relation
+    if (padded := _padded_join(relation, policy, frequency)) is None:
+        return relation
+    join, names, row = padded
+    if not set(row) <= {key.expression for key in relation.keys}:
+        return relation
+    public = {names[f.id] for f in join.left.fields if f.id in names}
+    told = tuple(m for m in relation.measures if _is_extreme(m.call, public))
+    measures = tuple(m for m in relation.measures if m not in told)
+    if not told or not measures:
+        return relation
+    keys = (*relation.keys, *(algebra.Item(m.field, m.call.args[0]) for m in told))
+    groups = algebra.Aggregate(relation.input, keys, measures, relation.span)
+    return algebra.Project(groups, tuple(field.item for field in relation.fields))
+
+
+def _padded_join(
+    relation: algebra.Aggregate, policy: Policy, frequency: Frequency
+) -> tuple[algebra.Join, dict[int, tree.Ref], tuple[tree.Ref, ...]] | None:
+    """Return the LEFT JOIN of a public table under renamings and filters of its columns, all
+    columns by their id there, and the key of its rows; None for other relations.
+    """
     below = relation.input
     between = list[algebra.Project | algebra.Filter]()
     while isinstance(below, algebra.Filter | algebra.Project):
         between.append(below)
         below = below.input
-    if not isinstance(below, algebra.Join) or below.kind is not tree.JoinKind.LEFT:
-        return relation
+    if relation.sets or not isinstance(below, algebra.Join):
+        return None
+    if below.kind is not tree.JoinKind.LEFT:
+        return None
     names = {field.id: field.ref for field in below.fields}
     for part in reversed(between):
         there = {names[f.id].id for f in below.left.fields if f.id in names}
         if isinstance(part, algebra.Filter) and not refs(part.predicate) <= there:
-            return relation
+            return None
         names = _renamed(names, part) if isinstance(part, algebra.Project) else names
-    marker, row = _equated(below), _key(below.left, policy)
-    public = tuple(names[f.id] for f in below.left.fields if f.id in names)
-    read = frozenset().union(*(refs(key.expression) for key in relation.keys))
-    if marker is None or not row or not _is_unique(frequency, below.left, row):
-        return relation
-    if not {marker.id, *(ref.id for ref in row)} <= names.keys():
-        return relation
-    if not read <= {ref.id for ref in public} or not all(
-        _counts(m.call) for m in relation.measures
-    ):
-        return relation
-    keys = tuple(names[ref.id] for ref in row)
-    others = tuple(ref for ref in public if ref.id in read and ref not in keys)
-    return _by_row(relation, (*keys, *others), names[marker.id], identities)
+    row = _key(below.left, policy)
+    if not row or not {ref.id for ref in row} <= names.keys():
+        return None
+    if not _is_unique(frequency, below.left, row):
+        return None
+    return below, names, tuple(names[ref.id] for ref in row)
+
+
+def _is_extreme(call: tree.AggregateCall, public: set[tree.Ref]) -> bool:
+    """Test for MIN or MAX of a public column; equal values of DOUBLE may be told apart (R99)."""
+    plain = not (call.distinct or call.filter or call.clip or call.epsilon)
+    exact = call.function in ("min", "max") and call.type.kind is not tree.Kind.DOUBLE
+    return plain and exact and call.args[0] in public
 
 
 def _is_unique(frequency: Frequency, public: algebra.Relation, row: tuple[tree.Ref, ...]) -> bool:

@@ -287,3 +287,23 @@ ON e.customer_id = c.customer_id AND EXISTS (SELECT 1 FROM logins l WHERE l.cust
 SELECT COUNT(*) AS n FROM customers c LEFT JOIN events e ON e.customer_id = c.customer_id
 AND EXISTS (SELECT 1 FROM logins l WHERE l.customer_id = e.customer_id AND l.day > c.joined);
 -- refuse: unsupported-syntax at 2:20
+
+-- case: a column of the public row, by its key
+SELECT c.code, MAX(c.region) AS region, AVG(p.age) AS age FROM countries c
+LEFT JOIN customers p ON p.country = c.code AND p.vip GROUP BY c.code;
+-- accept
+-- keys: 3 public, l0 proved
+-- release: rows l0=1 linf=1
+-- release: sum l0=1 linf=60
+
+-- case: a column of the public row, and rows with those without a match
+SELECT c.code, MIN(c.region) AS region, COUNT(*) AS n FROM countries c
+LEFT JOIN customers p ON p.country = c.code GROUP BY c.code;
+-- accept
+-- keys: 3 public, l0 proved
+-- release: rows l0=1 linf=1
+
+-- case: a column of several public rows
+SELECT c.region, MAX(c.code) AS code, AVG(p.age) AS age FROM countries c
+LEFT JOIN customers p ON p.country = c.code GROUP BY c.region;
+-- refuse: unsupported-private-operator at 1:18
