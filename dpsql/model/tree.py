@@ -312,9 +312,7 @@ class Clip:
 
 @dataclass(frozen=True, slots=True)
 class AggregateCall(Operators):
-    """An aggregate by its registry name; `args` is `(Star(),)` for COUNT(*). `clip` and `epsilon`
-    (its part of the query's ε) are its named arguments.
-    """
+    """An aggregate by its registry name, of `(Star(),)` for COUNT(*); `epsilon` is its share."""
 
     function: str
     args: tuple[Expression, ...]

@@ -74,11 +74,11 @@ def with_public_values(
     if not set(row) <= {key.expression for key in relation.keys}:
         return relation
     public = {names[f.id] for f in join.left.fields if f.id in names}
-    told = tuple(m for m in relation.measures if _is_extreme(m.call, public))
-    measures = tuple(m for m in relation.measures if m not in told)
-    if not told or not measures:
+    extremes = tuple(m for m in relation.measures if _is_extreme(m.call, public))
+    measures = tuple(m for m in relation.measures if m not in extremes)
+    if not extremes or not measures:
         return relation
-    keys = (*relation.keys, *(algebra.Item(m.field, m.call.args[0]) for m in told))
+    keys = (*relation.keys, *(algebra.Item(m.field, m.call.args[0]) for m in extremes))
     groups = algebra.Aggregate(relation.input, keys, measures, relation.span)
     return algebra.Project(groups, tuple(field.item for field in relation.fields))
 
@@ -113,7 +113,7 @@ def _padded_join(
 
 
 def _is_extreme(call: tree.AggregateCall, public: set[tree.Ref]) -> bool:
-    """Test for MIN or MAX of a public column; equal values of DOUBLE may be told apart (R99)."""
+    """Test for MIN or MAX of a public column; equal values of DOUBLE may differ (R99)."""
     plain = not (call.distinct or call.filter or call.clip or call.epsilon)
     exact = call.function in ("min", "max") and call.type.kind is not tree.Kind.DOUBLE
     return plain and exact and call.args[0] in public

@@ -12,10 +12,10 @@ from itertools import product
 from sqlglot import exp
 
 from dpsql.dialects.reading.calls import each
-from dpsql.dialects.reading.duckdb_names import describe_column
 from dpsql.dialects.reading.expressions import expression
 from dpsql.dialects.reading.group_keys import groups
 from dpsql.dialects.reading.nodes import Origin, name_of
+from dpsql.dialects.reading.written_names import describe_column
 from dpsql.model.tree import (
     NULL,
     VARCHAR,

@@ -10,7 +10,6 @@ from dpsql.dialects.reading.array_tokens import LIST
 from dpsql.dialects.reading.arrays import is_list, members
 from dpsql.dialects.reading.calls import list_value
 from dpsql.dialects.reading.choosing import DP_CHOOSE, choice_among, chosen
-from dpsql.dialects.reading.duckdb_names import describe_column
 from dpsql.dialects.reading.expressions import expression
 from dpsql.dialects.reading.function_names import WITHIN_RANGES
 from dpsql.dialects.reading.group_keys import groups
@@ -27,6 +26,7 @@ from dpsql.dialects.reading.sources import (
     source,
 )
 from dpsql.dialects.reading.window_frames import definitions, sort_keys, with_windows
+from dpsql.dialects.reading.written_names import describe_column
 from dpsql.model import tree
 from dpsql.model.bound_parameters import bound
 from dpsql.model.errors import Reason, Refused

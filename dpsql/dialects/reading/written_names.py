@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 
 from sqlglot import exp
 
-from dpsql.dialects.duckdb.keywords import KEYWORDS
 from dpsql.dialects.reading.interval_tokens import TEXT
 from dpsql.dialects.reading.nodes import placeholder_of
+from dpsql.dialects.reading.quoted_words import KEYWORDS
 from dpsql.dialects.reading.tokens import DURATION, FUNCTION
 
 _UNKNOWN = "…"
@@ -114,10 +114,10 @@ def _column(node: exp.Expression) -> str:
     if node.name.startswith(FUNCTION):  # a word of the time, as current_date
         return node.name.removeprefix(FUNCTION).lower()
     table = node.args.get("table")
-    return ".".join(_quoted(part.name) for part in (table, node.this) if part is not None)
+    return ".".join(_quote(part.name) for part in (table, node.this) if part is not None)
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     """Return a name, in quotes if it is a keyword or no plain word."""
     plain = name.isascii() and name.isidentifier() and name.lower() not in KEYWORDS
     return name if plain else '"' + name.replace('"', '""') + '"'
@@ -130,7 +130,7 @@ def _call(node: exp.Expression) -> str:
     name = marked.removeprefix(FUNCTION).lower()
     if name == "count" and (not args or isinstance(args[0], exp.Star)):
         return "count_star()"
-    return f"{_OTHERWISE.get(name) or _quoted(name)}({_listed(args)})"
+    return f"{_OTHERWISE.get(name) or _quote(name)}({_listed(args)})"
 
 
 def _interval(unit: str, count: str) -> str:
