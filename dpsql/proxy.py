@@ -44,7 +44,7 @@ from dpsql.preparation.compilation import Compiler
 from dpsql.preparation.engine_kinds import dialects, opened
 from dpsql.preparation.explanation import Explanation
 from dpsql.preparation.public_data import PublicTables
-from dpsql.preparation.question import Standing, account, ceilings, standings
+from dpsql.preparation.question import Standing, account, ceilings, standings, without_periods
 from dpsql.preparation.signature import Signature
 from dpsql.release.release import Sampler
 from dpsql.vault.vault import Vault
@@ -142,6 +142,7 @@ class Proxy:
         """
         request = self._with_chain(request)
         with self._stops.watched(stop or Stop()) as registered:
+            self._follow_ledger_time()
             return any_statement.ask_any(self.parts(registered), request)
 
     def explain(self, request: Request, stop: Stop | None = None) -> Explanation:
@@ -150,6 +151,7 @@ class Proxy:
 
         Raises `Refused`, or `Failed` if it takes too long or `stop` is requested.
         """
+        self._follow_ledger_time()
         return any_statement.explain_any(self.parts(stop or Stop()), self._with_chain(request))
 
     def explain_all(
@@ -161,6 +163,7 @@ class Proxy:
         nothing, charges nothing. Refusals of single statements are in the plan. Raises as `explain`
         does.
         """
+        self._require_people("statements that are asked together")
         requests = [self._with_chain(request) for request in requests]
         return planned(self.compiler, self.vault, requests, stop or Stop(), epsilon)
 
@@ -173,6 +176,7 @@ class Proxy:
         The price is that of `explain_all`. Raises as `ask` does, for the first statement that
         cannot be asked.
         """
+        self._require_people("statements that are asked together")
         requests = [self._with_chain(request) for request in requests]
         with self._stops.watched(stop or Stop()) as registered:
             plan = planned(self.compiler, self.vault, requests, registered, epsilon)
@@ -189,6 +193,7 @@ class Proxy:
 
         See `dpsql.preparation.signature`. Raises as `explain` does.
         """
+        self._follow_ledger_time()
         request = self._with_chain(request)
         return any_statement.describe_any(self.parts(stop or Stop()), request, places, declared)
 
@@ -197,8 +202,24 @@ class Proxy:
 
         Raises as `ask` does.
         """
+        self._require_people(any_statement.SIDE)
         with self._stops.watched(stop or Stop()) as registered:
             return statement.run(self.parts(registered))
+
+    def _require_people(self, construct: str) -> None:
+        """Refuse what is not charged to periods, if units are people in periods."""
+        if self.policy.period is not None:
+            raise without_periods(construct)
+
+    def _follow_ledger_time(self) -> None:
+        """Open the period of ledger time, with its budget, if units are people in periods."""
+        rule = self.policy.period
+        if rule is None:
+            return
+        present = self.ledger.window(rule.calendar).name
+        if present != rule.last:
+            with self._lock:
+                self.adopt(replace(self.policy, period=rule.at(present)))
 
     def own_tables(self, analyst: str, stop: Stop | None = None) -> tuple[TablePolicy, ...]:
         """Return the names and columns of the tables that an analyst made."""
@@ -250,21 +271,30 @@ class Proxy:
         return restrict_to(self.policy, analyst, self.chain(analyst))
 
     def budgets(self) -> tuple[tuple[Budget, Loss, Loss], ...]:
-        """Return each budget with its spending and its limit, in its window if it renews."""
-        return tuple((s.budget, s.spent, s.limit) for s in self.standings() if not s.cap)
+        """Return each budget with its spending and its limit, in its window if it renews, or in the
+        period of people with the least rest.
+        """
+        least: dict[str, Standing] = {}
+        for each in self.standings():
+            if not each.cap and each.left < least.setdefault(each.budget.name, each).left:
+                least[each.budget.name] = each
+        return tuple((each.budget, each.spent, each.limit) for each in least.values())
 
     def nothing_paid(self, analyst: str) -> Receipt:
         """Return the receipt of an answer without private rows."""
+        self._follow_ledger_time()
         payer = account(self.policy, analyst, chain=self.chain(analyst))
         return payer.receipt("", Loss(0), self.vault.till.standing(payer))
 
     def standing(self, analyst: str) -> Standing:
         """Return the rest for an analyst: of the budget, or of the cap with the least rest."""
+        self._follow_ledger_time()
         payer = account(self.policy, analyst, chain=self.chain(analyst))
         return self.vault.till.standing(payer)
 
     def standings(self) -> tuple[Standing, ...]:
         """Return each budget, then each cap, with its spending."""
+        self._follow_ledger_time()
         return standings(self.policy, self.ledger)
 
     def stamp(self, seconds: float) -> object:

@@ -140,7 +140,7 @@ def test_topics_commands_and_reasons_are_completed() -> None:
     found = ShellComplete(main, {}, "dpsql", "_DPSQL_COMPLETE").get_completions(["help"], "p")
     values = [item.value for item in found]
     assert values == [
-        *("policy", "postgres", "publish", "peers", "plan", "prepare"),
+        *("policy", "postgres", "periods", "publish", "peers", "plan", "prepare"),
         *("publish", "private-keys-need-delta"),
     ]
 

@@ -20,15 +20,18 @@ from dpsql.model.tree import Span, SqlType
 from dpsql.model.vocabulary import Answer, Request
 from dpsql.preparation.explanation import Explanation
 from dpsql.preparation.offers import MAKERS
-from dpsql.preparation.question import Question
+from dpsql.preparation.question import Question, without_periods
 from dpsql.preparation.signature import Signature
+
+SIDE = "models, cubes, monitors, releases, reports and synthetic rows"
+"""Words for what is not charged to periods of people."""
 
 
 def ask_any(parts: Parts, request: Request) -> Answer:
     """Return the answer to a SELECT, to EXPLAIN of one, or to a statement of a side system."""
     compiler, vault = parts.compiler, parts.vault
     try:
-        query = compiler.statement(request, parts.stop)
+        query = _read(parts, request)
         if isinstance(query, Question):
             source = parts.systems.source(parts, query) if query.calls & PAID_CALLS else None
             if query.explain:
@@ -54,7 +57,7 @@ def ask_any(parts: Parts, request: Request) -> Answer:
 def explain_any(parts: Parts, request: Request) -> Explanation:
     """Return the plan and the price of a statement."""
     try:
-        query = parts.compiler.statement(request, parts.stop)
+        query = _read(parts, request)
         if isinstance(query, Question):
             source = parts.systems.source(parts, query) if query.calls & PAID_CALLS else None
             if source is not None:
@@ -80,6 +83,8 @@ def describe_any(
         return other.signature(parts, request, places, declared)
     if isinstance(said, Signature):
         return said
+    if parts.compiler.policy.period is not None:
+        raise without_periods(SIDE)
     system, statement = _of_system(parts, request, said)
     return Signature(system.columns(statement), ())
 
@@ -93,6 +98,23 @@ def _of_system(
     if request.chain:
         raise Refused(Reason.UNSUPPORTED_STATEMENT, construct="such a statement of an agent")
     return parts.systems.of_statement(statement)
+
+
+def _read(parts: Parts, request: Request) -> Question | SystemStatement:
+    """Return the statement of a request.
+
+    With periods of people its payer is charged in the periods that it reads, and statements of side
+    systems and of agents are refused.
+    """
+    read = parts.compiler.statement(request, parts.stop)
+    if parts.compiler.policy.period is None:
+        return read
+    if request.chain:
+        raise without_periods("queries of agents")
+    if not isinstance(read, Question):
+        raise without_periods(SIDE)
+    charged = parts.compiler.prepared(read).charged
+    return replace(read, account=replace(read.account, periods=charged))
 
 
 def _instead(parts: Parts, request: Request, refused: Refused) -> OtherAnswers:

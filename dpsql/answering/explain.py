@@ -168,6 +168,7 @@ def _of_one(compiler: Compiler, vault: Vault, query: Question) -> Explanation:
         spent=standing.spent,
         limit=standing.limit,
         remembered=bool(recalled),
+        periods=account.periods,
         stages=plan.stages,
         expected=plan.expected,
         event=plan.event,

@@ -410,7 +410,9 @@ def _require_pay(compiler: Compiler, vault: Vault, steps: Steps) -> None:
         try:
             payable(standing, needed)
         except Refused as refused:
-            raise steps.query.account.in_epsilon(refused, standing) from None
+            payer = steps.query.account
+            stated = payer.in_epsilon(refused, standing)
+            raise payer.leaving_out(stated, vault.till.standings(payer)) from None
 
 
 def _to_pay(compiler: Compiler, vault: Vault, steps: Steps) -> tuple[Question, ...]:

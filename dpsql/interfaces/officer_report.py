@@ -56,6 +56,15 @@ bound fails.
 """
 
 
+PERIODS = """
+One privacy unit is what one {unit} did in one {every}: rows of the same person in two of them are
+two units. "No time" has the rows without a time, "elsewhere" those outside of all listed ones.
+
+Each limit is for one period. For a person with rows in k periods, ε is k times as large, and δ
+grows to k × e^((k − 1) × ε) × δ. δ is the probability that the bound fails.
+"""
+
+
 def _paragraphs(text: str) -> tuple[str, ...]:
     return tuple(" ".join(part.split()) for part in text.split("\n\n"))
 
@@ -133,6 +142,8 @@ def _promises(proxy: Proxy) -> ReportSection:
         for each in unbounded(policy.budgets, policy.caps, proxy.ledger)
     ]
     texts = _paragraphs(UNIT.format(unit=f"one {unit.key} of {unit.table}"))
+    if policy.period is not None:
+        texts = _paragraphs(PERIODS.format(unit=unit.key, every=policy.period.every.value))
     columns = ("limit", "ε", "δ", "meaning", "used", "renews")
     return ReportSection(
         "promises", "What is promised, and what is left?", texts, columns, tuple(rows)

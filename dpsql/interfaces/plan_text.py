@@ -19,6 +19,7 @@ from dpsql.interfaces.sentences import sentences
 from dpsql.interfaces.sql_layout import laid_out
 from dpsql.interfaces.tables import grid
 from dpsql.model.notices import ByDeclaration, ByFact, Modelled, Reported, Synthetic
+from dpsql.model.periods import ChargedPeriods
 from dpsql.model.tree import PlanForm
 from dpsql.model.vocabulary import Column, Loss, Rest
 from dpsql.preparation.explanation import (
@@ -159,6 +160,8 @@ def _charge(explanation: Explanation) -> Iterator[str]:
     else:
         charge = loss_text(explanation.charge, accountant)
         yield f"Charge: ε = {plain(explanation.epsilon)} as one query, {charge} ({accountant})."
+    if explanation.periods is not None:
+        yield from _periods(explanation.periods)
     whose = f" of {explanation.analyst}" + (f", {explanation.cap}" if explanation.cap else "")
     whose += f", in {explanation.window}" if explanation.window else ""
     yield from budget_lines(
@@ -175,6 +178,16 @@ def _charge(explanation: Explanation) -> Iterator[str]:
     blocks = explanation.blocks[explanation.searches :]
     yield from (f"Groups: {printable(block.keys)}" for block in blocks if block.keys)
     yield from map(printable, explanation.notes)
+
+
+def _periods(periods: ChargedPeriods) -> Iterator[str]:
+    """Yield the charged periods of people, and what one person loses in all of them."""
+    number = len(periods.names)
+    if number == 1:
+        yield f"Period: {periods.text}; other rows are not read."
+        return
+    yield f"Periods: {periods.text}; each of these {number} is charged."
+    yield f"For a person with rows in all {number}, ε is {number} times as large (help periods)."
 
 
 def budget_lines(
@@ -445,6 +458,12 @@ def plan_json(explanation: Explanation) -> str:
     return json.dumps(_everything(explanation), ensure_ascii=False, indent=2) + "\n"
 
 
+def _window(explanation: Explanation) -> dict[str, Any]:
+    periods = explanation.periods
+    named = {} if periods is None else {"periods": list(periods.names)}
+    return {"window": explanation.window or None, **named}
+
+
 def _everything(explanation: Explanation) -> dict[str, Any]:
     expected = explanation.expected or (None,) * len(explanation.columns)
     forecasts = explanation.forecasts or (None,) * len(explanation.columns)
@@ -454,7 +473,7 @@ def _everything(explanation: Explanation) -> dict[str, Any]:
         "analyst": explanation.analyst,
         "budget": explanation.budget,
         "cap": explanation.cap or None,
-        "window": explanation.window or None,
+        **_window(explanation),
         "beside": [
             {
                 "title": each.title,

@@ -53,7 +53,8 @@ def cost_text(receipt: Receipt | None) -> str:
         least = ", the least that a question is charged" if receipt.least else ""
         parts = f", from memory {receipt.recalled} %, paid {100 - receipt.recalled} %"
         memory = parts if receipt.recalled else ""
-        first = f"cost: ε = {epsilon} ({charged}{least}{memory}), query {receipt.query_id}"
+        periods = f" {receipt.periods.phrase}" if receipt.periods else ""
+        first = f"cost: ε = {epsilon}{periods} ({charged}{least}{memory}), query {receipt.query_id}"
     beside = (spending_text(each, receipt.accountant) for each in receipt.beside)
     return "; ".join((first, budget, *beside))
 

@@ -353,6 +353,7 @@ WORDINGS: dict[Reason, Wording] = {
             "The limit of {cap} for {window} cannot pay for this query.",
             "The limit of {cap} cannot pay for this query.",
             "Budget {budget} cannot pay for this query in {window}.",
+            "Budget {budget} cannot pay for this query in the period {period}.",
             "Budget {budget} cannot pay for this query.",
             "The budget cannot pay for this query.",
         ),
@@ -366,6 +367,7 @@ WORDINGS: dict[Reason, Wording] = {
         ),
         (
             "Ask without cube {cube}, with OPTIONS(memory = 'off'), or ask the owner.",
+            "Leave {period} out, which charges nothing to it: {without}.",
             "Ask with {by_fitting}, repeat an earlier question (free), or wait until {renewal}.",
             "Repeat an earlier question (free), or wait: it renews on {renewal}.",
             f"Repeat an earlier question (free). {_LEAP}",

@@ -17,6 +17,7 @@ from typing import Protocol
 from dpsql.model.calendars import Calendar
 from dpsql.model.dataclass import dataclass
 from dpsql.model.delegation import Chain, Delegation
+from dpsql.model.periods import ChargedPeriods
 from dpsql.model.vocabulary import Event, Fact, Loss, Noisy
 
 
@@ -26,7 +27,7 @@ class Ceiling:
     budgets).
 
     `title` is the name under which it is confirmed. With `renews` it is for one window of this
-    calendar.
+    calendar; with `periods`, the text of a rule, for each period of people (PRIVACY.md R103).
     """
 
     title: str
@@ -34,6 +35,7 @@ class Ceiling:
     budget: str | None = None
     analysts: frozenset[str] | None = None
     renews: Calendar | None = None
+    periods: str = ""
 
     def covers(self, budget: str, analyst: str) -> bool:
         """Test whether this analyst's spending of this budget counts against the limit."""
@@ -105,9 +107,9 @@ class Charge:
     """The charge of one query, before it is recorded.
 
     `question` is the sha256 (hex) of the canonical plan. `loss` is the accountant's loss for
-    `event`. `limit` is the most that `budget` may spend in total, or in a window of `renews`.
-    `caps` are further limits that cover this analyst. Raises ValueError unless `epsilon` is finite
-    and positive.
+    `event`. `limit` is the most that `budget` may spend in total, in a window of `renews`, or in
+    each of the `periods` to which it is charged. `caps` are further limits that cover this analyst.
+    Raises ValueError unless `epsilon` is finite and positive.
     """
 
     query_id: str
@@ -123,18 +125,29 @@ class Charge:
     caps: tuple[Ceiling, ...] = ()
     inquiry: Inquiry = Inquiry()
     renews: Calendar | None = None
+    periods: ChargedPeriods | None = None
 
     @property
     def ceilings(self) -> tuple[Ceiling, ...]:
         """All limits that may refuse this charge, the budget's own first."""
-        own = Ceiling(f"budget {self.budget}", self.limit, self.budget, renews=self.renews)
+        rule = "" if self.periods is None else self.periods.rule.text
+        own = Ceiling(
+            f"budget {self.budget}", self.limit, self.budget, renews=self.renews, periods=rule
+        )
         return (own, *self.caps)
 
     @property
+    def whole(self) -> Loss:
+        """The loss of all charged periods together."""
+        times = 1 if self.periods is None else len(self.periods.names)
+        return Loss(self.loss.amount * times, self.loss.delta * times)
+
+    @property
     def calendars(self) -> tuple[Calendar, ...]:
-        """Calendars of all limits that renew, each once."""
-        renewing = (each.renews for each in self.ceilings if each.renews is not None)
-        return tuple(dict.fromkeys(renewing))
+        """Calendars of all limits that renew, and that of its periods, each once."""
+        calendars = [each.renews for each in self.ceilings if each.renews is not None]
+        calendars += [] if self.periods is None else [self.periods.rule.calendar]
+        return tuple(dict.fromkeys(calendars))
 
     def __post_init__(self) -> None:
         if not (self.epsilon.is_finite() and self.epsilon > 0):
@@ -217,6 +230,7 @@ class Entry:
     policy_version: str
     data_version: int
     inquiry: Inquiry = Inquiry()
+    periods: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -379,6 +393,12 @@ class Ledger(Protocol):
         """Return the spending of a budget (None: of all), by these analysts (None: by all).
 
         With a calendar, only that in the window to which a charge would now count.
+        """
+
+    def spent_in(self, budget: str, periods: ChargedPeriods) -> tuple[Loss, ...]:
+        """Return the spending of a budget in each of these periods of people.
+
+        Charges without periods, and those under another rule, count in each of them.
         """
 
     def window(self, renews: Calendar) -> CurrentWindow:

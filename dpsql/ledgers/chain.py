@@ -20,6 +20,7 @@ from dpsql.ledgers.codec import (
     ceiling_of,
     decode_facts,
     decode_holders,
+    decode_periods,
     decode_windows,
     encode_facts,
     scope,
@@ -32,7 +33,7 @@ from dpsql.ledgers.delegates import (
     read_delegations,
     require_chain,
 )
-from dpsql.ledgers.windows import LossSums, OpenWindow, Share, read_window
+from dpsql.ledgers.windows import LossSums, OpenWindow, Share, period_key, read_window
 from dpsql.model.calendars import Calendar, read_calendar
 from dpsql.model.dataclass import dataclass, field, replace
 from dpsql.model.vocabulary import Fact, Loss
@@ -92,7 +93,8 @@ class State:
     """State after the entries up to `sequence`; `hash` is the last one's.
 
     `recorded` is true if facts were ever recorded; `facts` are those of the present data version.
-    `accountants` are by budget, `losses` by budget and analyst, `limits` by title. `shared` is the
+    `accountants` are by budget, `losses` by budget (in a period of people, or whole) and
+    analyst, `limits` by title. `shared` is the
     price of shared answers, by budget, analyst, and earlier holders. `checkpoint` is the last entry
     that states all of this. `windows` are the open ones, by the text of their calendar.
     `delegations` are by agent, also ended ones. `time` is the latest since the first of them.
@@ -303,8 +305,10 @@ class _Fold:
             raise ValueError("a budget was charged under two accountants")
         self._require_windows(decode_windows(row.detail))
         amount, delta = _amounts(row)
-        before = self._losses.get((budget, analyst), (0, 0))
-        self._losses[budget, analyst] = (before[0] + amount, before[1] + delta)
+        rule, periods = decode_periods(row.detail)
+        for name in [period_key(budget, rule, each) for each in periods] or [budget]:
+            before = self._losses.get((name, analyst), (0, 0))
+            self._losses[name, analyst] = (before[0] + amount, before[1] + delta)
 
     def _share(self, row: EntryRow) -> None:
         budget, analyst = row.budget, row.analyst

@@ -17,6 +17,7 @@ from uuid import UUID
 from dpsql.ledgers import Ceiling, Inquiry
 from dpsql.model.calendars import read_calendar
 from dpsql.model.origins import MeasuredColumns
+from dpsql.model.periods import ChargedPeriods
 from dpsql.model.vocabulary import (
     ApproximateEvent,
     BoundedRangeEvent,
@@ -160,10 +161,11 @@ def scope(ceiling: Ceiling) -> list[Any]:
     >>> scope(Ceiling("group g", Loss(1), "b", frozenset({"bob", "ana"})))
     ['b', ['ana', 'bob']]
     """
-    if ceiling.budget is None and ceiling.analysts is None and ceiling.renews is None:
-        return []
     analysts = None if ceiling.analysts is None else sorted(ceiling.analysts)
-    return [ceiling.budget, analysts, *([] if ceiling.renews is None else [ceiling.renews.text])]
+    renews = None if ceiling.renews is None else ceiling.renews.text
+    parts = [ceiling.budget, analysts, renews, ceiling.periods or None]
+    last = max((place for place, part in enumerate(parts) if part is not None), default=-1)
+    return parts[: max(2, last + 1)] if last >= 0 else []
 
 
 def ceiling_of(
@@ -173,11 +175,12 @@ def ceiling_of(
     budget: str | None = None,
     analysts: list[str] | None = None,
     renews: str | None = None,
+    periods: str = "",
 ) -> Ceiling:
     """Return the limit with these amounts and this scope."""
     covered = None if analysts is None else frozenset(analysts)
     calendar = None if renews is None else read_calendar(renews)
-    return Ceiling(title, Loss(amount, delta), budget, covered, calendar)
+    return Ceiling(title, Loss(amount, delta), budget, covered, calendar, periods=periods)
 
 
 # --- inquiries -------------------------------------------------------------------------------
@@ -188,9 +191,17 @@ LONGEST_CLIENT = 100
 """Longest kept name of a client program, in characters."""
 
 
-def encode_inquiry(inquiry: Inquiry, windows: Mapping[str, str] | None = None) -> str:
-    r"""Return an inquiry as canonical JSON, with long texts cut, and the charged windows by
-    calendar.
+_NAMED = ("windows", "periods")
+"""Parts of an inquiry that say what was charged."""
+
+
+def encode_inquiry(
+    inquiry: Inquiry,
+    windows: Mapping[str, str] | None = None,
+    periods: ChargedPeriods | None = None,
+) -> str:
+    r"""Return an inquiry as canonical JSON, with long texts cut, the charged windows by calendar,
+    and the charged periods of people.
 
     Unprintable characters in the client's name become question marks, as in PostgreSQL.
 
@@ -201,7 +212,8 @@ def encode_inquiry(inquiry: Inquiry, windows: Mapping[str, str] | None = None) -
     shortened = {"client": _cut(client, LONGEST_CLIENT), "sql": _cut(inquiry.sql, LONGEST)}
     more = {"requested": inquiry.requested} if inquiry.requested else {}
     named = {"windows": windows} if windows else {}
-    return canonical({"door": inquiry.door, **shortened, **more, **named})
+    of = {} if periods is None else {"periods": [periods.rule.text, *periods.names]}
+    return canonical({"door": inquiry.door, **shortened, **more, **named, **of})
 
 
 def _cut(text: str, longest: int) -> str:
@@ -215,7 +227,7 @@ def decode_inquiry(text: str | None) -> Inquiry:
     if text is None:
         return Inquiry()
     read = json.loads(text)
-    return Inquiry(**{key: value for key, value in read.items() if key != "windows"})
+    return Inquiry(**{key: value for key, value in read.items() if key not in _NAMED})
 
 
 def decode_windows(text: str | None) -> dict[str, str]:
@@ -227,6 +239,14 @@ def decode_windows(text: str | None) -> dict[str, str]:
     if text is None or '"windows":' not in text:
         return {}
     return dict(json.loads(text).get("windows", {}))
+
+
+def decode_periods(text: str | None) -> tuple[str, tuple[str, ...]]:
+    """Return the rule and the charged periods of people; no period where units are people."""
+    if text is None or '"periods":' not in text:
+        return "", ()
+    rule, *names = json.loads(text).get("periods", [""])
+    return str(rule), tuple(map(str, names))
 
 
 def encode_holders(holders: Iterable[str], windows: Mapping[str, str]) -> str:

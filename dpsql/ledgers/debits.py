@@ -8,7 +8,7 @@ R83. An agent's charge counts for all above it: PRIVACY.md R112.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from math import inf
@@ -51,7 +51,7 @@ def spent_after(book: Book, charge: Charge) -> Spent:
     """
     _require_allowed(book, charge, charge.ceilings)
     before = book.state.spent(charge.budget)
-    after = before + charge.loss
+    after = before + charge.whole
     if max(after.amount, after.delta) > LARGEST:
         raise LedgerError(f"Budget {charge.budget} is larger than the ledger can count.")
     return Spent(before, after)
@@ -118,7 +118,7 @@ def append_charge(book: Book, charge: Charge) -> None:
         event=encode_event(charge.event),
         question=charge.question,
         policy_version=charge.policy_version,
-        detail=encode_inquiry(charge.inquiry, _windows_of(book.state, charge)),
+        detail=encode_inquiry(charge.inquiry, _windows_of(book.state, charge), charge.periods),
     )
 
 
@@ -128,6 +128,8 @@ def append_shares(book: Book, queries: Sequence[str], charge: Charge) -> Loss:
     Returns the sum of the debits of limits that had not paid for them.
     """
     paid = Loss(0)
+    if charge.periods is not None:
+        raise LedgerError("No answer about periods of people is shared.")
     open_windows(book, charge)
     of = charge.analyst, charge.budget, charge.question, charge.policy_version
     new = (
@@ -206,18 +208,38 @@ def _require_fits(state: State, charge: Charge, ceiling: Ceiling) -> None:
             f"{ceiling.title} cannot be added up: some budgets were charged under another "
             f"accountant than {charge.accountant}. Remove that cap, or start a new ledger."
         )
-    before = state.spent(ceiling.budget, ceiling.analysts, ceiling.renews)
-    if not (before + charge.loss).fits(most):
-        raise Refused(
-            Reason.BUDGET_EXHAUSTED,
-            budget=charge.budget,
-            accountant=charge.accountant,
-            needed=charge.loss,
-            left=Loss(max(0, most.amount - before.amount), max(0, most.delta - before.delta)),
-            limit=most,
-            **_renewal(state, ceiling),
-            **ceiling.named,
-        )
+    for period, before, loss in _sums_below(state, charge, ceiling):
+        if not (before + loss).fits(most):
+            raise Refused(
+                Reason.BUDGET_EXHAUSTED,
+                budget=charge.budget,
+                accountant=charge.accountant,
+                needed=loss,
+                left=Loss(max(0, most.amount - before.amount), max(0, most.delta - before.delta)),
+                limit=most,
+                **_renewal(state, ceiling),
+                **ceiling.named,
+                **({"period": period} if period else {}),
+            )
+
+
+def _sums_below(state: State, charge: Charge, ceiling: Ceiling) -> Iterator[tuple[str, Loss, Loss]]:
+    """Yield what a limit compares: a period ("" for all), its spending, and the charge's loss.
+
+    A limit for each period is compared with each period of the charge (PRIVACY.md R103). Any other
+    limit counts the charge once for each of its periods. Raises `LedgerError` for a charge without
+    periods below a limit for each period.
+    """
+    periods = charge.periods
+    if not ceiling.periods:
+        before = state.spent(ceiling.budget, ceiling.analysts, ceiling.renews)
+        yield "", before, charge.whole
+        return
+    if periods is None or not periods.names or ceiling.budget is None:
+        raise LedgerError(f"The limit of {ceiling.title} is for periods, and this names none.")
+    sums = state.sums.spent_in(ceiling.budget, ceiling.periods, periods.names)
+    for name, before in zip(periods.names, sums, strict=True):
+        yield name, before, charge.loss
 
 
 def _renewal(state: State, ceiling: Ceiling) -> dict[str, str]:

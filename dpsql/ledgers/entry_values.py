@@ -8,7 +8,7 @@ from decimal import Decimal
 from dpsql.ledgers import CUBES, Entry, OwnerAct, SharedAnswer
 from dpsql.ledgers.book import EPOCH
 from dpsql.ledgers.chain import EntryKind, EntryRow
-from dpsql.ledgers.codec import decode_event, decode_holders, decode_inquiry
+from dpsql.ledgers.codec import decode_event, decode_holders, decode_inquiry, decode_periods
 from dpsql.ledgers.debits import query_of
 from dpsql.model.vocabulary import Loss
 
@@ -64,6 +64,7 @@ def read_charge(row: EntryRow, *, remembered: bool) -> Entry:
         policy_version=str(row.policy_version),
         data_version=row.data_version,
         inquiry=decode_inquiry(row.detail),
+        periods=decode_periods(row.detail)[1],
     )
 
 

@@ -60,6 +60,7 @@ from dpsql.ledgers.store import Patience, SqliteStore
 from dpsql.model.calendars import Calendar
 from dpsql.model.delegation import Chain, Delegation, is_delegation
 from dpsql.model.errors import LedgerError
+from dpsql.model.periods import ChargedPeriods
 from dpsql.model.vocabulary import Fact, Loss, Noisy
 
 # One call at a time in a process, and none while it forks. SQLite's locks do not survive a fork,
@@ -285,6 +286,11 @@ class StoredLedger:
                 analysts = names_below(book.state.delegations, analysts)
             before = book.current_window(renews).before.spent(budget, analysts)
         return Loss(whole.amount - before.amount, whole.delta - before.delta)
+
+    def spent_in(self, budget: str, periods: ChargedPeriods) -> tuple[Loss, ...]:
+        """Return the spending of a budget in periods of people; see `Ledger.spent_in`."""
+        with self._reading() as book:
+            return book.state.sums.spent_in(budget, periods.rule.text, periods.names)
 
     def window(self, renews: Calendar) -> CurrentWindow:
         """Return the present window of a calendar; see `Ledger.window`."""

@@ -1,17 +1,32 @@
 """Windows of the ledger: the open one of each calendar, and the sums at its start.
 
-Time goes forward by one window at a step, and never back: PRIVACY.md R110.
+Time goes forward by one window at a step, and never back: PRIVACY.md R110. Losses
+of periods of people have sums of their own: PRIVACY.md R103.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypeAlias
 
 from dpsql.model.calendars import Calendar
 from dpsql.model.dataclass import dataclass, field, replace
 from dpsql.model.vocabulary import Loss
+
+
+def period_key(budget: str, rule: str, period: str) -> str:
+    """Return the name under which the sums of a budget in one period are kept.
+
+    >>> period_key("default", "month from 2024-01", "2024-02")
+    'default [month from 2024-01: 2024-02]'
+    """
+    return f"{_periods_of(budget, rule)}{period}]"
+
+
+def _periods_of(budget: str, rule: str = "") -> str:
+    return f"{budget} [{rule}: " if rule else f"{budget} ["
+
 
 Share: TypeAlias = tuple[str, str, frozenset[str]]
 """A budget, an analyst who received an answer that it had paid for, and the earlier holders."""
@@ -29,12 +44,15 @@ class LossSums:
     def spent(self, budget: str | None, analysts: frozenset[str] | None = None) -> Loss:
         """Return the spending of a budget (None: of all), by these analysts (None: by all).
 
-        A shared answer counts once for them, with the first of them who had it.
+        A shared answer counts once for them, with the first of them who had it. What was charged to
+        periods of people is added up over the periods.
         """
+        start = None if budget is None else _periods_of(budget)
         counted = [
             loss
             for (of, by), loss in self.losses.items()
-            if budget in {None, of} and (analysts is None or by in analysts)
+            if (start is None or of == budget or of.startswith(start))
+            and (analysts is None or by in analysts)
         ]
         if analysts is not None:
             counted += [
@@ -43,6 +61,22 @@ class LossSums:
                 if budget in {None, of} and by in analysts and before.isdisjoint(analysts)
             ]
         return sum(counted, Loss(0))
+
+    def spent_in(self, budget: str, rule: str, periods: Sequence[str]) -> tuple[Loss, ...]:
+        """Return the spending of a budget in each of these periods of people.
+
+        What was charged without periods, or under another rule, counts in every period. So a
+        changed rule gives no period a new budget.
+        """
+        own, start, whole = dict.fromkeys(periods, Loss(0)), _periods_of(budget, rule), Loss(0)
+        for (of, _), loss in self.losses.items():
+            if of.startswith(start):
+                period = of[len(start) : -1]
+                if period in own:
+                    own[period] += loss
+            elif of == budget or of.startswith(_periods_of(budget)):
+                whole += loss
+        return tuple(own[period] + whole for period in periods)
 
     def lists(self) -> list[Any]:
         """Return the sums as lists for JSON: losses, then shared prices."""

@@ -21,6 +21,7 @@ from dpsql.model.delegation import Chain
 from dpsql.model.interval_ends import Halves, Intervals, intervals
 from dpsql.model.local_reports import LocalColumn
 from dpsql.model.notices import Notice
+from dpsql.model.periods import ChargedPeriods, PeriodRule
 from dpsql.model.prepared_store import PreparedStore
 from dpsql.model.privacy_loss import (
     ATTO,
@@ -360,7 +361,8 @@ class Policy:
     identity `data` (None: any), from which the `store` was prepared. Analysts in `empty_rows` get
     no row when they ask for one private row. `deviations` are refused names. Paths are absolute.
     Where one analyst's roles restrict the `tables`, all tables are `beneath`; proofs read them.
-    The data `moves` if others write it while it is read.
+    The data `moves` if others write it while it is read. With a `period`, a unit is a person in a
+    period, and private tables are read by a policy for the `charged` blocks (PRIVACY.md R103).
     """
 
     path: str
@@ -381,6 +383,8 @@ class Policy:
     roles: tuple[Role, ...] = ()
     beneath: tuple[TablePolicy, ...] = ()
     moves: bool = False
+    period: PeriodRule | None = None
+    charged: tuple[str, ...] = ()
 
     def table(self, name: str) -> TablePolicy | None:
         """Return the whole table called `name`, ignoring case and rights: for proofs."""
@@ -489,7 +493,8 @@ class Receipt:
     `least` says that it is the minimum charge. The budget can still pay for `left` queries of ε
     `question`, or for `keyed` ones with private keys. `spent` and `limit` are the budget's, or
     those of the `cap` that leaves less, in its `window` if it renews. Windows and lifetimes that
-    leave more are `beside`. Earlier measurements replace `recalled` percent of the price.
+    leave more are `beside`. Earlier measurements replace `recalled` percent of the price. With
+    `periods` of people, each of them is charged, and the state is that of one of them.
     """
 
     query_id: str
@@ -509,6 +514,7 @@ class Receipt:
     cap: str = ""
     window: str = ""
     beside: tuple[Spending, ...] = ()
+    periods: ChargedPeriods | None = None
 
 
 @dataclass(frozen=True, slots=True)

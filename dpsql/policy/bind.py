@@ -26,6 +26,7 @@ from dpsql.policy.column_parts import column_or_part, step
 from dpsql.policy.draft import Draft, DraftColumn, DraftTable
 from dpsql.policy.private_views import check_views, require_readable
 from dpsql.policy.read_columns import is_enforced, is_read_never_null, reading_of
+from dpsql.policy.unit_periods import check_period_columns
 from dpsql.policy.values import of_type
 
 ValuesOf = Callable[[str, str], Sequence[Value]]
@@ -44,6 +45,7 @@ def bind(draft: Draft, schema: Schema, values_of: ValuesOf) -> vocabulary.Policy
     tables = tuple(binder.table(table) for table in draft.tables)
     facts = frozenset(fact for table in draft.tables for fact in binder.facts(table))
     check_views(draft, tables, facts)
+    check_period_columns(draft, tables)
     version, store = _version(draft, tables, schema), schema.store
     return vocabulary.Policy(
         path=draft.path,
@@ -61,6 +63,7 @@ def bind(draft: Draft, schema: Schema, values_of: ValuesOf) -> vocabulary.Policy
         store=store if store is not None and store.version == version else None,
         empty_rows=draft.empty_rows,
         caps=draft.caps,
+        period=draft.period,
     )
 
 
@@ -83,6 +86,7 @@ def _version(draft: Draft, tables: tuple[vocabulary.TablePolicy, ...], schema: S
     if limits.max_text_length != LONGEST_TEXT:
         parts.append(f"texts of {limits.max_text_length}")
     parts += [schema.identity] if schema.moves else []
+    parts += [repr(draft.period)] if draft.period is not None else []
     for table in sorted(tables, key=lambda t: t.name):
         named = {f.name: getattr(table, f.name) for f in fields(table)}
         del named["expected_rows"], named["view"], named["grants"]

@@ -9,6 +9,7 @@ from typing import Any
 from dpsql.ledgers import LedgerPlace
 from dpsql.model.dataclass import dataclass
 from dpsql.model.local_reports import Randomized
+from dpsql.model.periods import PeriodRule
 from dpsql.model.resources import Database, Limits
 from dpsql.model.tree import Value
 from dpsql.model.vocabulary import BoundsMethod, Budget, Cap, GroupingLimit, Link, PrivacyUnit
@@ -143,6 +144,7 @@ class Draft:
     caps: tuple[Cap, ...] = ()
     accepted: tuple[AcceptedFinding, ...] = ()
     roles: tuple[DraftRole, ...] = ()
+    period: PeriodRule | None = None
 
     def is_column(self, link: Link) -> bool:
         """Test whether a link leads to the unit if people have no table: its values are the

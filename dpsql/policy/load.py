@@ -37,6 +37,7 @@ from dpsql.policy.renewals import RENEWAL_KEYS, read_renewal
 from dpsql.policy.role_sections import read_roles
 from dpsql.policy.server_section import seconds_of, server
 from dpsql.policy.unit_links import check_links, linked_to_values, unit_columns, unit_of
+from dpsql.policy.unit_periods import check_periods, read_periods
 from dpsql.policy.value_reader import UNDECIDED, Lines, Reader
 
 LEAST_EPSILON, MOST_EPSILON = Decimal("1e-9"), Decimal("1e6")
@@ -134,12 +135,14 @@ def _draft(reader: Reader, folder: Path) -> Draft:
         caps=caps_of(reader, budgets, analysts),
         accepted=accepted_findings(reader.table("check")),
         roles=read_roles(reader, tuple(name for name, _ in analysts)),
+        period=read_periods(reader.table("privacy_unit")),
     )
     _check_names(draft, reader)
     columns = unit_columns(reader.table("privacy_unit"))
     if columns:
         draft = linked_to_values(draft, columns, reader)
     check_links(draft, reader)
+    check_periods(draft, reader)
     return draft
 
 

@@ -14,7 +14,8 @@ from dpsql.policy.value_reader import Reader
 def unit_of(reader: Reader) -> PrivacyUnit:
     """Return the unit: the key of a table of people, or the first of the columns that hold it."""
     reader.only(
-        *("table", "key", "column", "columns", "neighbours", "epsilon", "delta"), *RENEWAL_KEYS
+        *("table", "key", "column", "columns", "neighbours", "epsilon", "delta", "period"),
+        *RENEWAL_KEYS,
     )
     neighbours = reader.choice("neighbours", tuple(n.value for n in Neighbours), "add_remove")
     columns = unit_columns(reader)

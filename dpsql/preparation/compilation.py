@@ -29,7 +29,8 @@ from dpsql.preparation.describe_blocks import description
 from dpsql.preparation.explanation import Outlook, PlanDescription
 from dpsql.preparation.other_forms import Form
 from dpsql.preparation.outlook import outlook
-from dpsql.preparation.prepare import KnownSteps, argument_facts, memory_of, plans_of, prepare
+from dpsql.preparation.period_plans import memory_of
+from dpsql.preparation.prepare import KnownSteps, argument_facts, plans_of, prepare
 from dpsql.preparation.private_bounds import ColumnBounds, wanting, with_bounds
 from dpsql.preparation.public_data import PublicTables
 from dpsql.preparation.question import Question, account, text_key

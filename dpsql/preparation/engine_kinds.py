@@ -344,12 +344,19 @@ def pooled(draft: Draft) -> EnginePool:
     return EnginePool(make, draft.server.workers, len(draft.analysts))
 
 
+_WITH_PERIODS = ("duckdb", "postgres")
+"""Engines whose rows are read in periods of people (PRIVACY.md R103)."""
+
+
 def _kind(draft: Draft) -> EngineKind:
     """Return the kind of database that a policy names, after a check of its settings.
 
     Raises `Unreachable` on a system that cannot limit its processes.
     """
     process_limits()
+    if draft.period is not None and draft.database.engine not in _WITH_PERIODS:
+        why = f"{draft.database.engine} is not supported with period."
+        raise _wrong(draft, ("engine",), why, f"Use one of {', '.join(_WITH_PERIODS)}.")
     if draft.database.public is not None:
         _kind_of(draft, draft.database.public, ("public",))
     return _kind_of(draft, draft.database, ())

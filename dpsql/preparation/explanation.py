@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 from dpsql.model.dataclass import dataclass
 from dpsql.model.notices import Notice
+from dpsql.model.periods import ChargedPeriods
 from dpsql.model.tree import VARCHAR, PlanForm
 from dpsql.model.vocabulary import Column, Event, Loss, Rest, Spending
 
@@ -282,6 +283,7 @@ class Explanation:
     released values. `event` is for accountants. `notes` are sentences about the whole, `notices`
     accompany every answer. `rest` would be left. `helps` is advice against errors, `outlook` its
     effect in numbers. The first `searches` blocks only find bounds. `form` is the requested form.
+    With `periods` of people, each of them is charged.
     """
 
     columns: tuple[Column, ...]
@@ -309,3 +311,4 @@ class Explanation:
     forecasts: tuple[Forecast | None, ...] = ()
     searches: int = 0
     form: PlanForm = PlanForm.SHORT
+    periods: ChargedPeriods | None = None

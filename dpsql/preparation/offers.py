@@ -15,6 +15,7 @@ from time import monotonic, thread_time
 from dpsql.dialects.postgres.words import Word, WordKind, words
 from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import Offer, Reason, Refused
+from dpsql.model.periods import condition_within
 from dpsql.model.tree import Kind, Span, identifier
 from dpsql.model.vocabulary import ColumnPolicy, Policy, Request
 from dpsql.preparation.written_selects import WrittenSelect, enclosing, innermost
@@ -361,6 +362,30 @@ def _with_condition(select: WrittenSelect, condition: str) -> Iterator[Offer]:
     yield _offer(select.edit((body, f"{old} AND {condition}")).sql, said)
 
 
+def _without_periods(case: RefusedText) -> Iterator[Offer]:
+    """Leave out the periods of people that cannot pay."""
+    without = case.fact("without")
+    if without:
+        yield from _with_condition(case.selects[0], without)
+
+
+def _one_period(case: RefusedText) -> Iterator[Offer]:
+    """Ask about the rows of the last period that is over, in each table of FROM."""
+    rule = case.policy.period
+    if rule is None or "several periods" not in case.fact("construct"):
+        return
+    for select in case.selects:
+        names = _table_names(case, select)
+        columns = [(alias, rule.column(table)) for alias, table in names]
+        conditions = [
+            condition_within(rule, f"{alias}.{column}", rule.names[-2:][0])
+            for alias, column in columns
+            if column is not None
+        ]
+        if conditions:
+            yield from _with_condition(select, " AND ".join(conditions))
+
+
 def _table_names(case: RefusedText, select: WrittenSelect) -> list[tuple[str, str]]:
     """Return the names of the tables in FROM with what they are called there."""
     tables = {table.name.lower() for table in case.policy.tables}
@@ -531,7 +556,9 @@ MAKERS: dict[Reason, tuple[Maker, ...]] = {
     Reason.UNEQUAL_UNITS: (_same_unit,),
     Reason.UNIT_KEY_EXPOSED: (_average_units, _without_item),
     Reason.PRIVATE_KEYS_NEED_DELTA: (_without_item,),
+    Reason.BUDGET_EXHAUSTED: (_without_periods,),
     Reason.UNSUPPORTED_PRIVATE_OPERATOR: (
+        _one_period,
         _not_null,
         _ranks_of_values,
         _partition_by_unit,

@@ -64,11 +64,17 @@ from dpsql.model.intervals import Facts
 from dpsql.model.notices import AnsweredAs, AnswerForm, Notice, Reported
 from dpsql.model.origins import DerivedColumns
 from dpsql.model.prepared_store import opened
-from dpsql.model.query_options import Memory
 from dpsql.model.tree import Statement
 from dpsql.model.vocabulary import Budget, Column, Loss, Policy
 from dpsql.preparation.engine_admission import require_conforming
 from dpsql.preparation.engine_kinds import dialects
+from dpsql.preparation.period_plans import (
+    choose_blocks,
+    explaining_people,
+    memory_of,
+    require_one_period,
+    with_charged_blocks,
+)
 from dpsql.preparation.shown_keys import keys_alone, with_listed
 from dpsql.release.finish import NORMAL
 
@@ -121,6 +127,24 @@ def prepare(
 
     Raises `Refused` with a reason and a place. Depends only on text, policy and public tables.
     """
+    options = budget, epsilon, public, evaluate, steps
+    if policy.period is None:
+        return _prepare(statement, policy, *options)
+    reading = choose_blocks(statement, policy, budget, evaluate)
+    with explaining_people(policy, reading):
+        prepared = _prepare(statement, reading, *options)
+        return with_charged_blocks(prepared, reading)
+
+
+def _prepare(
+    statement: Statement,
+    policy: Policy,
+    budget: Budget,
+    epsilon: Fraction,
+    public: PublicData,
+    evaluate: Evaluate,
+    steps: KnownSteps | None,
+) -> Prepared:
     identities, steps = Identities(), steps or KnownSteps()
     resolved = without_rows(resolve(statement, policy, identities))
     if policy.deviations:
@@ -148,11 +172,6 @@ def prepare(
     wider = tuple(plans.wider(resolved, bounded, prepared, options))
     first, *others = (_announced(p, columns, more, reported) for p in (prepared, *wider))
     return replace(first, wider=tuple(others), wide=plans.wide(resolved, prepared, options))
-
-
-def memory_of(statement: Statement, budget: Budget) -> Memory:
-    """Return the use of earlier answers: by the statement's option, or else by the budget."""
-    return budget.memory if statement.memory is None else Memory(statement.memory)
 
 
 def _announced(
@@ -221,6 +240,7 @@ def argument_facts(
     Raises `Refused`. Depends only on text, policy and public tables.
     """
     identities = Identities()
+    policy = choose_blocks(statement, policy, budget, evaluate)
     resolved = without_rows(resolve(statement, policy, identities))
     plans = _Plans(statement, policy, budget, identities, public=public, evaluate=evaluate)
     bounded = infer(plans.aggregated(resolved)[1], policy, public, evaluate)
@@ -245,6 +265,7 @@ class _Plans:
         listed = partial(domain_of, policy=policy, public=public, evaluate=evaluate)
         empty = self.statement.empty_rows
         tracked = track(resolved, policy, public, listed, self.identities, empty_rows=empty)
+        require_one_period(tracked, policy)
         return without_empty_blocks(tracked, policy, public, evaluate)
 
     def aggregated(self, resolved: Resolved) -> tuple[Resolved, Tracked]:

@@ -23,6 +23,7 @@ from dpsql.model.delegation import Chain, Delegation, chain_text
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.notices import Notice, useless
 from dpsql.model.origins import DerivedColumns
+from dpsql.model.periods import ChargedPeriods, PeriodRule, condition_without, describe_blocks
 from dpsql.model.query_options import KeyAim, Memory, Precision, sensible
 from dpsql.model.table_names import unknown_name
 from dpsql.model.tree import PlanForm
@@ -45,8 +46,8 @@ from dpsql.policy.restrict import Roles, roles_of
 class Standing:
     """Spending of a budget; or of the part under `cap`, as if that were a budget.
 
-    If it renews, the spending is that in `window`. `beside` are the payer's other windows and
-    lifetimes.
+    If it renews, or units are people in periods, the spending is that in `window`. `beside` are the
+    payer's other windows and lifetimes.
     """
 
     budget: Budget
@@ -69,7 +70,7 @@ class Standing:
     def renewal(self) -> dict[str, str]:
         """Facts for a refusal: the window, and the day on which the next one begins."""
         if self.budget.renews is None:
-            return {}
+            return {"period": self.window} if self.window else {}
         return renewal_facts(self.budget.renews, self.window)
 
     @property
@@ -93,7 +94,8 @@ class Account:
     """The payer of a question: an analyst, a budget, and an epsilon.
 
     `empty_rows` is the setting for their statements. `roles` name what is granted (None: all).
-    An agent asks for its `delegators`.
+    An agent asks for its `delegators`. Under a `rule` of periods, a question is charged to each of
+    its `periods`.
     """
 
     analyst: str
@@ -103,11 +105,13 @@ class Account:
     caps: tuple[Cap, ...] = ()
     roles: Roles | None = None
     delegators: frozenset[str] = frozenset()
+    rule: PeriodRule | None = None
+    periods: ChargedPeriods | None = None
 
     @property
     def ceilings(self) -> tuple[Ceiling, ...]:
         """All limits that the ledger compares: the budget, then every cap."""
-        budget = _ceiling_of(self.budget)
+        budget = _ceiling_of(self.budget, self.rule)
         return (budget, *(_ceiling(cap, self.budget) for cap in self.caps))
 
     def has(self, paid: PaidAnswer) -> bool:
@@ -132,7 +136,12 @@ class Account:
         return Loss(0) if paid else lent.loss
 
     def charge(self, query_id: str, cost: Cost, policy_version: str, inquiry: Inquiry) -> Charge:
-        """Return the charge of a question, as a ledger records it."""
+        """Return the charge of a question, as a ledger records it.
+
+        Raises `Refused` for a charge that names no period, if units are people in periods.
+        """
+        if self.rule is not None and self.periods is None:
+            raise without_periods("this")
         return Charge(
             query_id=query_id,
             analyst=self.analyst,
@@ -147,6 +156,7 @@ class Account:
             caps=self.ceilings[1:],
             inquiry=inquiry,
             renews=self.budget.renews,
+            periods=self.periods,
         )
 
     def receipt(
@@ -181,11 +191,36 @@ class Account:
             cap=standing.cap,
             window=standing.window,
             beside=standing.beside,
+            periods=self.periods,
         )
 
     def in_epsilon(self, refused: Refused, standing: Standing) -> Refused:
         """Return the ledger's refusal, with amounts in ε."""
         return in_epsilon(refused, standing.budget, self.epsilon, standing.spent)
+
+    def leaving_out(self, refused: Refused, every: Sequence[Standing]) -> Refused:
+        """Return a refusal with the condition that leaves out all periods that cannot pay.
+
+        `every` has the spending in each charged period. There is no condition if none can pay.
+        """
+        needed, periods = refused.facts.get("needed"), self.periods
+        if not isinstance(needed, Loss) or periods is None:
+            return refused
+        empty = [s.window for s in every if not (s.spent + needed).fits(s.limit)]
+        refused.facts["period"] = describe_blocks(periods.rule, empty)
+        if len(empty) < len(every):
+            parts = (condition_without(periods.rule, periods.column, name) for name in empty)
+            refused.facts["without"] = " AND ".join(parts)
+        return refused
+
+
+def without_periods(construct: str) -> Refused:
+    """Return the refusal of what cannot be charged to periods of people."""
+    return Refused(
+        Reason.UNSUPPORTED_PRIVATE_OPERATOR,
+        construct=f"{construct} over periods of people",
+        fix="Ask one SELECT: see dpsql help periods.",
+    )
 
 
 def account(policy: Policy, analyst: str, *requested: Decimal | None, chain: Chain = ()) -> Account:
@@ -217,6 +252,7 @@ def account(policy: Policy, analyst: str, *requested: Decimal | None, chain: Cha
         caps=(*caps, *map(delegated_cap, chain)),
         roles=roles_of(policy, analyst, chain),
         delegators=frozenset(each.delegator for each in chain),
+        rule=policy.period,
     )
 
 
@@ -228,6 +264,10 @@ def delegated_cap(delegation: Delegation) -> Cap:
 
 def standings(policy: Policy, ledger: Ledger) -> tuple[Standing, ...]:
     """Return each budget of a policy, then each cap, with its spending; then each delegation."""
+    rule = policy.period
+    if rule is not None:
+        every = ChargedPeriods(rule, rule.blocks, "")
+        return tuple(s for b in policy.budgets for s in period_standings(b, every, ledger))
     pots = (budget_standing(budget, ledger) for budget in policy.budgets)
     caps = (cap_standing(cap, _covered(policy, cap), ledger) for cap in policy.caps)
     return (*pots, *caps, *_delegated(policy, ledger))
@@ -249,6 +289,15 @@ def budget_standing(budget: Budget, ledger: Ledger) -> Standing:
     """Return the spending of a budget, in its window if it renews."""
     window = "" if budget.renews is None else ledger.window(budget.renews).name
     return Standing(budget, ledger.spent(budget.name, None, budget.renews), window=window)
+
+
+def period_standings(
+    budget: Budget, periods: ChargedPeriods, ledger: Ledger
+) -> tuple[Standing, ...]:
+    """Return the spending of a budget in each of these periods of people."""
+    spent = ledger.spent_in(budget.name, periods)
+    pairs = zip(periods.names, spent, strict=True)
+    return tuple(Standing(budget, loss, window=name) for name, loss in pairs)
 
 
 def cap_standing(cap: Cap, budget: Budget, ledger: Ledger) -> Standing:
@@ -277,7 +326,7 @@ def unbounded(budgets: Sequence[Budget], caps: Sequence[Cap], ledger: Ledger) ->
 
 def ceilings(policy: Policy) -> tuple[Ceiling, ...]:
     """Return all limits of a policy, as a ledger confirms them."""
-    pots = map(_ceiling_of, policy.budgets)
+    pots = (_ceiling_of(budget, policy.period) for budget in policy.budgets)
     caps = (_ceiling(cap, _covered(policy, cap)) for cap in policy.caps)
     return (*pots, *caps)
 
@@ -292,9 +341,10 @@ def _ceiling(cap: Cap, budget: Budget) -> Ceiling:
     return Ceiling(cap.title, limit_of(cap.within(budget)), cap.budget, cap.analysts, cap.renews)
 
 
-def _ceiling_of(budget: Budget) -> Ceiling:
-    title = f"budget {budget.name}"
-    return Ceiling(title, limit_of(budget), budget.name, renews=budget.renews)
+def _ceiling_of(budget: Budget, rule: PeriodRule | None) -> Ceiling:
+    title, periods = f"budget {budget.name}", "" if rule is None else rule.text
+    limit = limit_of(budget)
+    return Ceiling(title, limit, budget.name, renews=budget.renews, periods=periods)
 
 
 @dataclass(frozen=True, slots=True)

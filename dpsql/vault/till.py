@@ -8,12 +8,14 @@ from typing import TypeVar
 from dpsql.ledgers import Charge, Ledger
 from dpsql.model.dataclass import replace
 from dpsql.model.errors import Reason, Refused
+from dpsql.model.periods import ChargedPeriods
 from dpsql.model.vocabulary import LIFETIME, Loss, Receipt
 from dpsql.preparation.question import (
     Account,
     Standing,
     budget_standing,
     cap_standing,
+    period_standings,
     unbounded,
 )
 
@@ -38,6 +40,8 @@ class Till:
         """
         every = self.standings(account)
         least = min(every, key=lambda standing: standing.left)
+        if account.rule is not None:
+            return least
         beside = [
             each.spending
             for each in every
@@ -48,7 +52,10 @@ class Till:
 
     def standings(self, account: Account) -> tuple[Standing, ...]:
         """Return the budget and every cap that covers its payer, each with its spending."""
-        budget = account.budget
+        budget, rule = account.budget, account.rule
+        if rule is not None:
+            every = ChargedPeriods(rule, rule.blocks, "")
+            return period_standings(budget, account.periods or every, self._ledger)
         parts = (cap_standing(cap, budget, self._ledger) for cap in account.caps)
         return (budget_standing(budget, self._ledger), *parts)
 
@@ -69,4 +76,7 @@ class Till:
     def _in_epsilon(self, account: Account, refused: Refused) -> Refused:
         if refused.reason is not Reason.BUDGET_EXHAUSTED:
             return refused
-        return account.in_epsilon(refused, self.standing(account))
+        stated = account.in_epsilon(refused, self.standing(account))
+        if account.rule is None:
+            return stated
+        return account.leaving_out(stated, self.standings(account))

@@ -291,5 +291,6 @@ def _charges(ids: Sequence[str], measured: Sequence[tuple[Question, Prepared]]) 
     for query_id, (query, prepared) in zip(ids, measured, strict=True):
         assert prepared.plan is not None
         cost = Cost(prepared.question, prepared.plan.event, prepared.plan.loss)
-        charges.append(query.account.charge(query_id, cost, BY_PLAN, query.inquiry))
+        account = replace(query.account, periods=prepared.charged)
+        charges.append(account.charge(query_id, cost, BY_PLAN, query.inquiry))
     return charges

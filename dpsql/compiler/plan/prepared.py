@@ -8,6 +8,7 @@ from dpsql.compiler.plan.private_plan import BlockPlan, Poll, PrivatePlan, Rewri
 from dpsql.model.dataclass import dataclass
 from dpsql.model.notices import Notice
 from dpsql.model.origins import MeasuredColumns
+from dpsql.model.periods import ChargedPeriods
 from dpsql.model.vocabulary import Column
 
 
@@ -21,7 +22,8 @@ class Prepared:
     plan would choose groups, or with groups that a condition on their keys excludes. `notices`
     belong to the answer. `data` identifies the data of the plan's proofs (None: any). `context` is
     the rest of the query's identity. `measured` describes columns that are kept for other queries;
-    `wide` is the measurement of all groups that conditions exclude.
+    `wide` is the measurement of all groups that conditions exclude. With periods of people, it is
+    `charged` to these.
     """
 
     columns: tuple[Column, ...]
@@ -35,6 +37,7 @@ class Prepared:
     measured: MeasuredColumns | None = None
     wide: WideTable | None = None
     earlier: str = ""
+    charged: ChargedPeriods | None = None
 
     @property
     def blocks(self) -> tuple[BlockPlan, ...]:

@@ -45,6 +45,8 @@ def private_scan(
     scan: Scan, table: TablePolicy, policy: Policy, identities: Identities
 ) -> units.Private:
     """Return a private table's rows, with the columns that lead to their unit."""
+    if policy.period is not None and not policy.charged:
+        raise AssertionError("people's rows are read in the periods that are charged (R103)")
     scan, by_name = _with_hidden_links(scan, table, policy, identities)
     if table.several:
         columns = tuple(

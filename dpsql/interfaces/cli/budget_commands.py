@@ -121,16 +121,17 @@ def confirm(settings: CommandSettings, *, clock: bool, reason: str) -> None:
         return
     with settings.open(settings.policy) as proxy:
         ledger, limits = proxy.ledger, {c.title: c for c in _ceilings(proxy)}
-        units = [standing.budget.accountant for standing in proxy.standings()]
+        units = {pot.title: pot.budget.accountant for pot in proxy.standings()}
         before, present = ledger.confirmed(), tuple(limits.values())
         changed, gone = altered(before, present), removed(before, present)
         for title in changed:
             ledger.confirm(limits[title], reason)
         for title in gone:
             ledger.lift(title, reason)
-    for title, unit in zip(limits, units, strict=True):
+    for title, limit in limits.items():
         if title in changed:
-            old, new = _covering(before[title], unit), _covering(limits[title], unit)
+            unit = units[title]
+            old, new = _covering(before[title], unit), _covering(limit, unit)
             note(f"{printable(title)}: {old} before, {new} now.")
     for title in gone:
         note(f"{printable(title)}: {_covering(before[title], None)} before, no limit now.")

@@ -48,7 +48,7 @@ def budgets_text(proxy: Proxy) -> str:
                 printable(analyst),
                 printable(pot.budget.name),
                 loss_text(spent, pot.budget.accountant),
-                share_text(spent, pot.limit),
+                "" if proxy.policy.period else share_text(spent, pot.limit),
             )
             for analyst, pot, spent in spenders
         ]
@@ -121,9 +121,13 @@ def _lasting(proxy: Proxy, pot: Standing) -> str:
 def _days(proxy: Proxy, pot: Standing) -> float | None:
     """Return the days that the rest lasts at the present rate; None without recent charges.
 
-    None for a cap, since its future users are unknown, but not for a budget over all windows.
+    None for a cap, since its future users are unknown, but not for a budget over all windows; and
+    for a period of people, which is asked about less when it is over.
     """
-    if pot.cap not in {"", f"{LIFETIME}budget {pot.budget.name}"}:
+    if proxy.policy.period is not None or pot.cap not in {
+        "",
+        f"{LIFETIME}budget {pot.budget.name}",
+    }:
         return None
     now = datetime.now(UTC)
     charges = proxy.ledger.history(None, _MOST_CHARGES, budget=pot.budget.name, since=now - _WINDOW)

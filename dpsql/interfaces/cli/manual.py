@@ -22,7 +22,7 @@ TOPICS = (
     *("synthetic", "models", "local"),
     *("cookbook", "sizes", "faq", "glossary", "troubleshooting", "errors", "commands"),
     *("dbapi", "sqlalchemy", "postgres", "http", "mcp", "deployment", "databases"),
-    *("upgrade", "ledger", "renewals", "report", "publish", "stability", "peers"),
+    *("upgrade", "ledger", "renewals", "periods", "report", "publish", "stability", "peers"),
 )
 """Pages in the best order of reading."""
 

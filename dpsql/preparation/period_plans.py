@@ -1,0 +1,93 @@
+"""Plans of policies with periods of people: the blocks that they read and are charged to.
+
+Proof (PRIVACY.md R103). The policy for a query reads the charged blocks alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import chain
+
+from dpsql.compiler.infer.column_facts import Evaluate
+from dpsql.compiler.plan.prepared import Prepared
+from dpsql.compiler.plan.private_plan import Tracked
+from dpsql.compiler.resolve.person_periods import (
+    about_people,
+    charged_blocks,
+    read_blocks,
+    require_periods,
+    several_periods,
+)
+from dpsql.compiler.resolve.resolve import resolve
+from dpsql.compiler.resolve.scopes import Identities
+from dpsql.model.algebra import Scan
+from dpsql.model.dataclass import replace
+from dpsql.model.errors import Reason, Refused
+from dpsql.model.periods import ChargedPeriods
+from dpsql.model.query_options import Memory
+from dpsql.model.tree import Statement
+from dpsql.model.vocabulary import Budget, Policy
+from dpsql.model.walk import relations
+
+
+def memory_of(statement: Statement, budget: Budget) -> Memory:
+    """Return the use of earlier answers: by the statement's option, or else by the budget."""
+    return budget.memory if statement.memory is None else Memory(statement.memory)
+
+
+def choose_blocks(
+    statement: Statement, policy: Policy, budget: Budget, evaluate: Evaluate
+) -> Policy:
+    """Return the policy that reads the blocks which the conditions of a query leave.
+
+    The policy itself without periods. Raises `Refused`.
+    """
+    if policy.period is None:
+        return policy
+    if memory_of(statement, budget).measures_wide:
+        why = "it is not supported with periods of people"
+        raise Refused(Reason.BAD_OPTION, option="memory", why=why)
+    relation = resolve(statement, policy, Identities()).relation
+    blocks = charged_blocks(relation, policy, evaluate)
+    return read_blocks(policy, blocks) if blocks else policy
+
+
+@contextmanager
+def explaining_people(policy: Policy, reading: Policy) -> Iterator[None]:
+    """Say of joins and of the person's column that they need one period, where several are read."""
+    try:
+        yield
+    except Refused as refused:
+        if len(reading.charged) < 2:  # noqa: PLR2004
+            raise
+        if refused.reason is Reason.UNEQUAL_UNITS:
+            raise several_periods("a join of people's rows", refused.span) from None
+        raise about_people(refused, policy) from None
+
+
+def require_one_period(tracked: Tracked, policy: Policy) -> None:
+    """Refuse blocks whose answer over several periods would not be the sum over the periods."""
+    for block in tracked.blocks:
+        require_periods((block.rows,), policy, block.span)
+
+
+def with_charged_blocks(prepared: Prepared, policy: Policy) -> Prepared:
+    """Return the plan and its other forms, with the blocks that they are charged to.
+
+    Refuses private keys in several periods: the people of a key would be counted once a period.
+    """
+    rule = policy.period
+    assert rule is not None
+    if prepared.plan is None:
+        return prepared
+    for block in prepared.blocks:
+        if block.domain is None and len(policy.charged) > 1:
+            span = block.block.keys[0].expression.span
+            raise several_periods("private group keys", span)
+    scans = chain.from_iterable(relations(block.block.rows) for block in prepared.blocks)
+    tables = (scan.table for scan in scans if isinstance(scan, Scan))
+    columns = (column for name in tables if (column := rule.column(name)) is not None)
+    charged = ChargedPeriods(rule, policy.charged, next(columns, rule.of[0][1]))
+    wider = tuple(replace(each, charged=charged) for each in prepared.wider)
+    return replace(prepared, charged=charged, wider=wider)
