@@ -104,7 +104,12 @@ def answered(compiler: Compiler, vault: Vault, query: Question) -> Answer:
 
 
 def _remembered_or_paid(compiler: Compiler, vault: Vault, query: Question) -> Answer:
-    remembered = told_again(compiler, vault, query) if query.memory.repeats else None
+    remembered = None
+    if query.memory.repeats:
+        lent = query.account.is_lent_answers
+        remembered = (
+            told_again(compiler, vault, query) if lent else vault.remembered(compiler, query)
+        )
     if remembered is not None:
         return remembered
     memory, prepared = recollection(compiler, vault, query), compiler.prepared(query)

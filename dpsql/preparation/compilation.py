@@ -100,9 +100,8 @@ class Compiler:
             calls=statement.calls,
             aim=KeyAim.BALANCED if statement.keys is None else KeyAim(statement.keys),
         )
-        precision = requested_precision(
-            request.precision, statement.max_error, statement.confidence
-        )
+        asked_for = request.precision, statement.max_error, statement.confidence
+        precision = None if asked_for == (None, None, None) else requested_precision(*asked_for)
         if precision is None:
             return query
         if statement.divided or not (request.epsilon is statement.epsilon is None):

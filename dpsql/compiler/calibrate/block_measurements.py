@@ -101,15 +101,15 @@ def _measure(
             continue
         recipe = recipe_of(unlimited.call)
         call, parts, needed = _limited((place, unlimited), recipe, polls, alike)
-        adds = _adds(recipe, call, needed)
         if call.rows_proved and call.arguments and needed == parts and not call.searched:
             families |= _moments(recipe, needed, place)
             pairs |= _pair(recipe, needed, place)
             family = family_of(tuple(map(alike.first, _centred(recipe, call))))
             if family and not any(each.call.epsilon for each in calls):
                 sums[place] = needed[0], family  # else each has its own allowance
-        chosen = polls.swayed(() if recipe.choices is None else recipe.choices(call))
-        read = *map(named, needed, adds), *columns_of(chosen, choices, identities)
+        read: tuple[Ref, ...] = tuple(map(named, needed, _adds(recipe, call, needed)))
+        if recipe.choices is not None:
+            read += columns_of(polls.swayed(recipe.choices(call)), choices, identities)
         values.append(substitute(recipe.combine(call, read), named.finer))
     counted, own = polls.counting, tuple(values)
     measurements = Measurements(named.alone, own, families, sums, pairs, counted=counted)

@@ -87,7 +87,8 @@ def calibrate(
     """
     options = replace(options, noise=noise_of_one(accountant, neighbours, options.epsilon, delta))
     measured = measured_blocks(bounded, identities, options, accountant)
-    polls = of_shown([m.polls for m in measured], bounded)
+    has_polls = any(m.polls for m in measured)
+    polls = of_shown([m.polls for m in measured], bounded) if has_polls else ()
     for m in measured:
         require_testable(m.bounded, m.measurements.parts, accountant, neighbours)
     allowance, selection = _allowance(measured, accountant, options.epsilon, delta)

@@ -70,7 +70,7 @@ def of_shown(polls: Sequence[Sequence[Poll]], bounded: Bounded) -> tuple[Poll, .
 
     The clipped amount is largest in the largest groups: it counts as if spread over √(k·d).
     """
-    largest = _largest_shown(bounded) if any(polls) else {}
+    largest = _largest_shown(bounded)
 
     def groups(number: int, poll: Poll) -> int:
         return isqrt(min(largest.get(number, poll.groups), poll.groups) * poll.groups)

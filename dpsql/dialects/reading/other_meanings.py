@@ -445,7 +445,7 @@ def assigned_name(
     node: exp.Expression, origin: Origin
 ) -> tuple[exp.Expression, exp.Expression] | None:
     """Return the value and the name of T-SQL's `SELECT name = value`; None for other items."""
-    if origin.dialect != "tsql" or not isinstance(node, exp.EQ):
+    if not isinstance(node, exp.EQ):
         return None
     name, value = origin.take(node, "this", "expression")
     if not isinstance(name, exp.Column) or name.args.get("table") is not None:

@@ -102,7 +102,7 @@ def _select(node: exp.Select, origin: Origin) -> tree.Select:
         having=_clause(taken["having"], origin),
         qualify=_clause(taken["qualify"], origin),
         distinct=taken["distinct"] is not None and not keys,
-        order_by=sort_keys(taken["order"], origin, expression),
+        order_by=() if taken["order"] is None else sort_keys(taken["order"], origin, expression),
         limit=_count(taken["limit"], origin),
         offset=_count(taken["offset"], origin) or 0,
         ctes=_common_tables(taken["with_"] or taken["with"], origin),
@@ -145,7 +145,8 @@ def _item(node: exp.Expression, origin: Origin) -> tree.SelectItem:
     if isinstance(node, exp.Alias):
         this, alias = origin.take(node, "this", "alias")
         return tree.SelectItem(_value(this, origin), name_of(alias, origin))
-    if (assigned := assigned_name(node, origin)) is not None:
+    assigned = assigned_name(node, origin) if origin.dialect == "tsql" else None
+    if assigned is not None:
         return tree.SelectItem(_value(assigned[0], origin), name_of(assigned[1], origin))
     star = star_of(node, origin, expression)
     if star is not None:
@@ -234,7 +235,7 @@ def _set_operation(node: exp.Expression, origin: Origin) -> tree.SetOperation:
         all=taken["distinct"] is False,
         left=left,
         right=query(taken["expression"], origin),
-        order_by=sort_keys(taken["order"], origin, expression),
+        order_by=() if taken["order"] is None else sort_keys(taken["order"], origin, expression),
         limit=_count(taken["limit"], origin),
         offset=_count(taken["offset"], origin) or 0,
         ctes=_common_tables(taken["with_"] or taken["with"], origin),
