@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from dpsql.engines import Stop
 from dpsql.ledgers import Inquiry, SharedAnswer
-from dpsql.model.delegation import Chain, Delegation
+from dpsql.model.delegation import Chain
 from dpsql.model.errors import DpsqlError
 from dpsql.model.notices import BoundsFound
 from dpsql.model.table_names import unknown_name
@@ -150,6 +150,7 @@ class FakeProxy:
             budgets=tuple,
             confirmed=dict,
             stopped=frozenset,
+            delegations=dict,
             facts_lapsed=lambda _vouched: False,
             acts=lambda _limit: (),
             history=self.history,
@@ -201,9 +202,6 @@ class FakeProxy:
 
     def shares(self, *_others: Any, **_more: Any) -> tuple[SharedAnswer, ...]:
         return ()
-
-    def delegations(self) -> dict[str, Delegation]:
-        return {}
 
     def chain(self, _analyst: str) -> Chain:
         return ()
