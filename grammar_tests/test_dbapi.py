@@ -6,6 +6,7 @@ import math
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -429,3 +430,48 @@ def test_wrong_twin_a_chained_error_is_seen() -> None:
     with pytest.raises(dpsql.OperationalError) as caught:
         chained()
     assert len(chain(caught.value)) == 1
+
+
+# --- parameters of other drivers, and rows by name ---
+
+
+def sent(sql: str, parameters: Any, **options: Any) -> tuple[str, tuple[Any, ...]]:
+    """The text and the values that reach the proxy."""
+    proxy = FakeProxy()
+    connected(proxy, **options).execute(sql, parameters)
+    return proxy.requests[-1].sql, proxy.requests[-1].parameters
+
+
+def test_pyformat_puts_values_at_their_places() -> None:
+    style = {"paramstyle": "pyformat"}
+    by_name = "SELECT %(a)s, n %% 2 FROM t WHERE s = '5 %%' -- %(a)s\n AND x=%(b)s OR y=%(a)s"
+    text, values = sent(by_name, {"a": 1, "b": 2}, **style)
+    assert text == "SELECT ?, n % 2 FROM t WHERE s = '5 %' -- %(a)s\n AND x=? OR y=?"
+    assert values == (1, 2, 1)
+    assert sent("SELECT %s, %s", [1, "%s"], **style) == ("SELECT ?, ?", (1, "%s"))
+    assert sent("SELECT n % 2", (), **style) == ("SELECT n % 2", ())
+    assert sent("SELECT %s", [1, 2], **style) == ("SELECT ?", (1, 2))
+    assert sent("SELECT :a", {"a": 1}, paramstyle="named") == ("SELECT ? ", (1,))
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [("SELECT n % 2", [1]), ("SELECT '%s'", [1]), ("SELECT %(b)s", {"a": 1}), ('SELECT "%s"', [1])],
+)
+def test_wrong_places_of_pyformat_are_refused(text: str, values: Any) -> None:
+    with pytest.raises(dpsql.ProgrammingError):
+        sent(text, values, paramstyle="pyformat")
+    with pytest.raises(dpsql.InterfaceError):
+        connected(paramstyle="format")
+
+
+def test_rows_come_by_name() -> None:
+    cursor = connected().execute("SELECT 1")
+    names = [column.name for column in ANSWER.columns]
+    first, *rest = ANSWER.rows
+    assert cursor.fetchone() == first
+    assert cursor.fetchdicts() == [dict(zip(names, row, strict=True)) for row in rest]
+    assert cursor.fetchdicts() == []
+    twice = replace(ANSWER, columns=(ANSWER.columns[0],) * len(ANSWER.columns))
+    with pytest.raises(dpsql.ProgrammingError, match="one name"):
+        connected().cursor().take(twice).fetchdicts()

@@ -110,6 +110,8 @@ def _plain(value: object) -> tree.Value:
             return time(value.hour, value.minute, value.second, value.microsecond)
         case uuid.UUID():
             return uuid.UUID(int=value.int)
+        case _ if str(getattr(value, "dtype", "")) == "bool" and getattr(value, "shape", 1) == ():
+            return bool(value)  # of NumPy
         case _:
             return None
 

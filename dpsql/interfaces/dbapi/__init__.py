@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from datetime import date, datetime, time
 from decimal import Decimal
 from os import PathLike
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, NotRequired, Self, TypedDict, Unpack
 
 from dpsql.dialects.statements.commands import Listing
 from dpsql.dialects.statements.statement_table import read_listing
@@ -35,10 +35,12 @@ from dpsql.interfaces.dbapi.dbapi_errors import (
 from dpsql.interfaces.dbapi.local_answers import answered_here, spending
 from dpsql.interfaces.dbapi.statement_options import (
     NOTHING_SAID,
+    PARAMSTYLES,
     Amount,
     Named,
     StatementOptions,
     exact_amount,
+    from_pyformat,
     positional,
 )
 from dpsql.interfaces.dbapi.statement_plans import StatementPlan
@@ -103,6 +105,7 @@ def connect(
     proxy: Proxy | None = None,
     confirm: bool = False,
     errors: str | None = None,
+    paramstyle: str = "qmark",
 ) -> Connection:
     """Connect as `analyst` (default: the policy's only one) to the data of `policy`.
 
@@ -110,12 +113,15 @@ def connect(
     connections, and the caller closes it. `confirm` requests useless answers too if the policy has
     `confirm_above`. `errors="columns"` adds columns `n_low` and `n_high` with the 95 % interval of
     each number `n`, for tools that show only columns. `errors="superset"` names them
-    `n__yhat_lower` and `n__yhat_upper`. Raises InterfaceError for a wrong policy, OperationalError
-    if the database or ledger is unusable.
+    `n__yhat_lower` and `n__yhat_upper`. Parameters stand at `?`, or at `:name` with a mapping;
+    with `paramstyle="pyformat"` at `%s` and `%(name)s`. Raises InterfaceError for a wrong policy,
+    OperationalError if the database or ledger is unusable.
 
     A `policy` such as `https://ana@dp.example.org:8439` is a server (`dpsql serve --http`).
     """
-    wish: ConnectionOptions = {"confirm": confirm, "errors": errors}
+    if paramstyle not in PARAMSTYLES:
+        raise InterfaceError(f"paramstyle is one of {', '.join(PARAMSTYLES)}.")
+    wish: ConnectionOptions = {"confirm": confirm, "errors": errors, "paramstyle": paramstyle}
     if isinstance(policy, str) and policy.startswith(("http://", "https://")):
         return _connection_over_http(policy, analyst, dialect, epsilon, **wish)
     if proxy is not None:
@@ -145,6 +151,7 @@ class ConnectionOptions(TypedDict):
 
     confirm: bool
     errors: str | None
+    paramstyle: NotRequired[str]
 
 
 def open_proxy(policy: str) -> Proxy:
@@ -221,6 +228,7 @@ class Connection:
     ) -> None:
         self.analyst, self.dialect, self.epsilon = analyst, dialect, epsilon
         self.confirm, self.errors = wish["confirm"], wish["errors"]
+        self.paramstyle = wish.get("paramstyle", "qmark")
         self.isolation_level = "SERIALIZABLE"
         self._proxy: Proxy | None = proxy
         self._release = release
@@ -399,7 +407,9 @@ class Connection:
             raise ProgrammingError("A statement is a string.")
         try:
             precision = options.precision
-            if isinstance(parameters, Mapping):
+            if self.paramstyle == "pyformat" and parameters and not isinstance(parameters, str):
+                sql, parameters = from_pyformat(sql, parameters)
+            elif isinstance(parameters, Mapping):
                 sql, parameters = positional(sql, parameters)
         except DpsqlError as error:
             raise raised_from(error, sql) from None

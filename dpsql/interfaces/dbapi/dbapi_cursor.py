@@ -292,6 +292,16 @@ class Cursor:
         """Return all rows not yet fetched."""
         return self.fetchmany(len(self._fetchable().rows))
 
+    def fetchdicts(self) -> list[dict[str, Any]]:
+        """Return all rows not yet fetched, each by the names of its columns.
+
+        Raises ProgrammingError where two columns have one name.
+        """
+        names = [column.name for column in self._fetchable().columns]
+        if len({*names}) < len(names):
+            raise ProgrammingError("Two columns have one name: give each its own with AS.")
+        return [dict(zip(names, row, strict=True)) for row in self.fetchall()]
+
     def scroll(self, value: int, mode: str = "relative") -> None:
         """Move `value` rows on, or to row `value` with "absolute". Raises IndexError outside the
         rows.

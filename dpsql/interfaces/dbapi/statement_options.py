@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from decimal import Decimal, InvalidOperation
-from itertools import pairwise
+from itertools import islice, pairwise
 from math import isfinite
 from typing import Any, TypeAlias
 
@@ -71,6 +72,49 @@ def exact_amount(name: str, amount: Amount | None) -> Decimal | None:
     except InvalidOperation:
         message = f"{name} is a decimal number such as '0.1'."
         raise ProgrammingError(message) from None
+
+
+PARAMSTYLES = "qmark", "named", "pyformat"
+"""Styles of parameters: `?`, or `:name` for a mapping, in the first two; `%s` or `%(name)s`."""
+_PLACE = re.compile(r"%(?:(?P<mark>[s%])|\((?P<name>[^)]*)\)s)?")
+_QUOTED = frozenset({WordKind.QUOTED, WordKind.STRING, WordKind.DOLLAR})
+
+
+def from_pyformat(
+    sql: str, given: Named | Sequence[Parameter | list[Any]]
+) -> tuple[str, Sequence[Parameter | list[Any]]]:
+    """Return the text with a `?` for every `%s` or `%(name)s`, and the values in order.
+
+    `%%` is one `%`, also within quotes; comments stay. Raises ProgrammingError for another `%`, for
+    a place within quotes, and for a name without a value.
+
+    >>> from_pyformat("SELECT %(a)s + %(a)s, n %% 2, '5 %%'", {"a": 1})
+    ("SELECT ? + ?, n % 2, '5 %'", [1, 1])
+    """
+    kinds = {at: word.kind for word in words(sql) for at in range(word.start, word.stop)}
+    values: list[Parameter | list[Any]] = []
+    positions = iter(() if isinstance(given, Mapping) else given)
+    by_name: Named = given if isinstance(given, Mapping) else {}
+
+    def place(match: re.Match[str]) -> str:
+        kind = kinds.get(match.start())
+        if kind is None:
+            return match[0]
+        if match["mark"] == "%":
+            return "%"
+        if match[0] == "%" or kind in _QUOTED:
+            raise ProgrammingError("Write %% for one %; %s stands outside of quotes.")
+        if match["name"] is None:
+            values.extend(islice(positions, 1))  # too few are reported with their place
+            return "?"
+        if match["name"] not in by_name:
+            message = f"There is no value for %({match['name']})s."
+            raise ProgrammingError(message, sqlstate="07001")
+        values.append(by_name[match["name"]])
+        return "?"
+
+    text = _PLACE.sub(place, sql)
+    return text, [*values, *positions]
 
 
 def positional(sql: str, named: Named) -> tuple[str, Sequence[Parameter | list[Any]]]:
