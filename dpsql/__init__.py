@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         paramstyle,
         threadsafety,
     )
+    from dpsql.interfaces.dbapi import aio as aio
     from dpsql.interfaces.dbapi.direct import ask, explain, watch
     from dpsql.interfaces.plan_text import plan_text
     from dpsql.interfaces.sentences import sentences
@@ -50,6 +51,7 @@ __all__ = [
     "ProgrammingError",
     "Warning",
     "__version__",
+    "aio",
     "apilevel",
     "ask",
     "connect",
@@ -78,6 +80,8 @@ def __getattr__(name: str) -> Any:
         # A room of this package, which whoever asks for it imports: nothing else is begun here.
         raise AttributeError(f"module 'dpsql' has no attribute {name!r}")
     import_module("dpsql.model.public_times").require_clock()  # before anything imports logging
+    if name == "aio":
+        return import_module("dpsql.interfaces.dbapi.aio")
     home = import_module(_HOMES.get(name, _DBAPI))
     # PEP 249 wants its type objects and constructors on the module too.
     if name in _HOMES or name in home.__all__:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import re
 import subprocess
@@ -10,9 +11,10 @@ from dataclasses import replace
 from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
-from threading import Thread
+from threading import Barrier, Thread
+from threading import Event as ThreadEvent
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -35,6 +37,7 @@ from dpsql.model.errors import (
 from dpsql.model.tree import Span
 from grammar_tests.fakes import ANSWER, EXPLANATION, NOTHING_PAID, NOTICE, FakeProxy
 from grammar_tests.proxy_kit import policy
+from grammar_tests.waiting import HANGS_SECONDS, until
 
 
 def connected(proxy: FakeProxy | None = None, **options: Any) -> Connection:
@@ -475,3 +478,47 @@ def test_rows_come_by_name() -> None:
     twice = replace(ANSWER, columns=(ANSWER.columns[0],) * len(ANSWER.columns))
     with pytest.raises(dpsql.ProgrammingError, match="one name"):
         connected().cursor().take(twice).fetchdicts()
+
+
+# --- asyncio ---
+
+
+def test_statements_of_tasks_run_side_by_side() -> None:
+    together = Barrier(2, timeout=HANGS_SECONDS)
+
+    def meet() -> None:
+        together.wait()
+
+    async def ask() -> list[Any]:
+        proxy: Any = FakeProxy(during=meet)
+        async with await dpsql.aio.connect(proxy=proxy) as connection:
+            asked = [connection.execute("SELECT 1") for _ in range(2)]
+            return [cursor.fetchall() for cursor in await asyncio.gather(*asked)]
+
+    assert asyncio.run(ask()) == [list(ANSWER.rows)] * 2
+
+
+def test_a_cancelled_task_stops_its_statement_alone() -> None:
+    begun, fake = ThreadEvent(), FakeProxy()
+
+    def run_until_stopped() -> None:
+        begun.set()
+        stop = fake.stop
+        assert stop is not None
+        until(lambda: stop.requested)
+
+    async def ask() -> None:
+        proxy: Any = fake
+        async with await dpsql.aio.connect(proxy=proxy) as connection:
+            fake.during = run_until_stopped
+            task = asyncio.create_task(connection.execute("SELECT 1"))
+            await asyncio.to_thread(begun.wait)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            fake.during = begun.clear
+            assert (await connection.execute("SELECT 1")).fetchall() == list(ANSWER.rows)
+
+    asyncio.run(ask())
+    with pytest.raises(dpsql.ProgrammingError):
+        asyncio.run(dpsql.aio.connect(proxy=cast("Any", fake), analyst="eve"))
