@@ -165,6 +165,7 @@ class FakeProxy:
             analysts=(),
             caps=(),
             tables=(),
+            period=None,
             budget_of=lambda _who: pot,
             data=None,
             version="",
