@@ -120,12 +120,16 @@ class Account:
 
     @property
     def is_lent_answers(self) -> bool:
-        """True if answers of others may be lent: by analysts who share, or to an agent."""
-        return self.budget.share_answers or bool(self.delegators)
+        """True if answers of others may be lent: by analysts who share, or to an agent.
+
+        No answer about periods of people is lent.
+        """
+        return self.rule is None and (self.budget.share_answers or bool(self.delegators))
 
     def may_take(self, paid: PaidAnswer) -> bool:
         """Test whether an answer of others may be lent, at its price."""
-        return self.budget.share_answers or not self.delegators.isdisjoint(paid.holders)
+        lenders = self.is_lent_answers and not self.delegators.isdisjoint(paid.holders)
+        return self.budget.share_answers or lenders
 
     def price_of(self, released: PaidAnswer) -> Loss:
         """Return the price of an answer for limits that none of its holders paid; a cube's as a
