@@ -437,7 +437,7 @@ def test_charts_over_closed_months_charge_nothing_again(folder: Path, clock: Clo
                 assert receipt is not None
                 assert receipt.remembered == (day > 1)
             try:
-                proxy.ask(request(daily.format(day), "0.3"))
+                proxy.ask(request(daily.format(day), "1"))
             except Refused as refused:
                 assert refused.facts["period"] == "2024-03"  # noqa: PT017
                 refusals += 1
