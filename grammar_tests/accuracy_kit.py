@@ -26,7 +26,7 @@ from dpsql.release.release import release
 from grammar_tests import laws, world
 from grammar_tests.bound import over
 from grammar_tests.casefile import Case
-from grammar_tests.draws import ENTROPY
+from grammar_tests.draws import ENTROPY, pooled
 from grammar_tests.laws import (
     BUDGET,
     OURS,
@@ -99,7 +99,8 @@ def draws(prepared: Prepared, engine: PlainEngine, count: int) -> Iterator[Answe
     """Independent answers over the same exact integers, with the real noise."""
     exact, plan = list(exact_blocks(prepared, engine)), prepared.plan
     assert plan is not None
-    sampler, chooser = partial(mechanisms.sample, entropy=ENTROPY), partial(chosen, entropy=ENTROPY)
+    sampler = pooled(partial(mechanisms.sample, entropy=ENTROPY), count)
+    chooser = partial(chosen, entropy=ENTROPY)
     for _ in range(count):
         noisy = [release(counted, block, sampler, chooser) for block, counted in exact]
         yield finish(plan, prepared.rewritten, noisy, engine.rows, engine.scratch, RECEIPT)

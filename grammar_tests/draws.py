@@ -8,7 +8,11 @@ from __future__ import annotations
 
 from hashlib import shake_128
 
+import numpy as np
+
 from dpsql.mechanisms.entropy import Entropy
+from dpsql.mechanisms.laws import Law
+from dpsql.release.release import Sampler
 
 
 class Stream:
@@ -38,3 +42,20 @@ SYSTEM = Entropy()
 """The source outside tests."""
 
 ENTROPY = Entropy(STREAM)
+
+
+def pooled(sampler: Sampler, releases: int = 0) -> Sampler:
+    """The same draws, each used once, made many at a time: one alone costs a thousand times more.
+
+    Those of so many releases are made at once, or 100,000.
+    """
+    pools: dict[Law, tuple[np.ndarray, int]] = {}
+
+    def draw(noise: Law, count: int) -> np.ndarray:
+        pool, used = pools.get(noise, (np.zeros(0, dtype=np.int64), 0))
+        if used + count > len(pool):
+            pool, used = sampler(noise, count * releases or 100_000), 0
+        pools[noise] = (pool, used + count)
+        return pool[used : used + count]
+
+    return draw

@@ -27,7 +27,7 @@ from dpsql.model.vocabulary import Exact, Mechanism, Noise, Policy
 from dpsql.release.release import Sampler, release
 from grammar_tests import clopper_pearson, world
 from grammar_tests.bound import over
-from grammar_tests.draws import ENTROPY
+from grammar_tests.draws import ENTROPY, pooled
 from grammar_tests.keys_kit import listing, threshold_of, with_threshold
 from grammar_tests.laws import BUDGET, SAMPLING_KEY, PlainEngine, compiled, noised, without_unit
 
@@ -97,20 +97,6 @@ def neighbours(
 
 def _exact(engine: PlainEngine, block: BlockSql) -> Exact:
     return engine.aggregate(block.sql, len(block.keys), block.parts, SAMPLING_KEY)
-
-
-def pooled(sampler: Sampler) -> Sampler:
-    """The same draws, each used once, made many at a time."""
-    pools: dict[Law, tuple[np.ndarray, int]] = {}
-
-    def draw(noise: Law, count: int) -> np.ndarray:
-        pool, used = pools.get(noise, (np.zeros(0, dtype=np.int64), 0))
-        if used + count > len(pool):
-            pool, used = sampler(noise, 100_000), 0
-        pools[noise] = (pool, used + count)
-        return pool[used : used + count]
-
-    return draw
 
 
 def real(noise: Law, count: int) -> np.ndarray:
@@ -206,8 +192,9 @@ def refuted(case: Neighbours, sampler: Sampler = real) -> bool:
     """Whether the claim fails in one of the two directions."""
     by_key = _pairs(case)
     assert by_key, "the unit changes nothing: such an audit is empty"
-    here = losses(case.here, case.plan, by_key, sampler)
-    there = losses(case.there, case.plan, by_key, sampler)
+    many = pooled(sampler)
+    here = losses(case.here, case.plan, by_key, many)
+    there = losses(case.there, case.plan, by_key, many)
     return excess(here, there, case.delta) > 0 or excess(-there, -here, case.delta) > 0
 
 

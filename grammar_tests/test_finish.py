@@ -25,7 +25,7 @@ from dpsql.release.finish import expected_margins, finish
 from dpsql.release.release import release
 from grammar_tests import world
 from grammar_tests.bound import CATALOGS, shop
-from grammar_tests.draws import ENTROPY
+from grammar_tests.draws import ENTROPY, pooled
 from grammar_tests.keys_kit import listing
 from grammar_tests.laws import BUDGET, PlainEngine, compiled, noiseless
 
@@ -83,7 +83,7 @@ def answers(prepared: Prepared, engine: PlainEngine, count: int) -> list[Answer]
     plan, rewritten = prepared.plan, prepared.rewritten
     assert plan is not None
     exact = [engine.aggregate(sql.sql, len(sql.keys), sql.parts, 1) for sql in rewritten.blocks]
-    sampler = partial(mechanisms.sample, entropy=ENTROPY)
+    sampler = pooled(SAMPLER, count)
     return [
         finish(
             plan,

@@ -19,7 +19,8 @@ import pytest
 
 from dpsql.mechanisms.sparse_vector import AlarmNumbers, Run, SparseVector, sparse_vector
 from dpsql.model.vocabulary import Mechanism, Noise
-from grammar_tests.test_audit import EPSILON, RELEASES, excess, pooled, real
+from grammar_tests.draws import pooled
+from grammar_tests.test_audit import EPSILON, RELEASES, excess, real
 
 Answers = tuple[bool, ...]
 

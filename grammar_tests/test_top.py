@@ -30,12 +30,12 @@ from dpsql.model.vocabulary import (
 from dpsql.proxy import Proxy
 from dpsql.release.release import release
 from grammar_tests.bound import shop
-from grammar_tests.draws import ENTROPY
+from grammar_tests.draws import ENTROPY, pooled
 from grammar_tests.keys_kit import chooses, top_keys
 from grammar_tests.laws import BUDGET, compiled
 from grammar_tests.proxy_kit import request
 from grammar_tests.proxy_kit import shop as shop_on_disk
-from grammar_tests.test_audit import RELEASES, excess, neighbours, pooled, real
+from grammar_tests.test_audit import RELEASES, excess, neighbours, real
 from grammar_tests.test_audit import Neighbours as Audited
 
 ONE = "SELECT country FROM customers GROUP BY country ORDER BY COUNT(*) DESC LIMIT 1"

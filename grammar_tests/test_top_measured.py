@@ -17,11 +17,12 @@ from dpsql.model.vocabulary import Exact, Loss
 from dpsql.proxy import Proxy
 from dpsql.release.release import release
 from grammar_tests.bound import shop
+from grammar_tests.draws import pooled
 from grammar_tests.keys_kit import chooses, top_keys
 from grammar_tests.laws import BUDGET, compiled, no_noise, noised, noiseless
 from grammar_tests.proxy_kit import request
 from grammar_tests.proxy_kit import shop as shop_on_disk
-from grammar_tests.test_audit import RELEASES, _loss, excess, neighbours, pooled, real
+from grammar_tests.test_audit import RELEASES, _loss, excess, neighbours, real
 from grammar_tests.test_audit import Neighbours as Audited
 from grammar_tests.test_top import odds, plan_of
 
