@@ -273,7 +273,7 @@ def test_another_label_components_and_correlations_cost_nothing(proxy: Proxy) ->
         ("DROP MODEL a b", Reason.SYNTAX),
         ("SELECT PREDICT(nobody, 1) AS x", Reason.UNKNOWN_NAME),
         ("SELECT PREDICT(1)", Reason.SYNTAX),
-        ("SELECT PREDICT(a, )", Reason.SYNTAX),
+        ("SELECT PREDICT(a, )", Reason.UNKNOWN_NAME),  # other calls ignore such a comma too
         ("SELECT PREDICT(a, (1)", Reason.SYNTAX),
     ],
 )  # fmt: skip
