@@ -41,7 +41,8 @@ from grammar_tests.outside_accountant import BASIC
 
 LAPLACE, GAUSSIAN = Mechanism.DISCRETE_LAPLACE, Mechanism.DISCRETE_GAUSSIAN
 ZCDP, PURE, APPROXIMATE = (accountants.get(n) for n in ("zcdp", "pure", "approximate"))
-EACH: tuple[Accountant, ...] = (*accountants.ACCOUNTANTS, BASIC)
+TIGHT = accountants.get("tight-32")
+EACH: tuple[Accountant, ...] = (*accountants.ACCOUNTANTS, TIGHT, BASIC)
 ALL = pytest.mark.parametrize("accountant", EACH, ids=lambda a: a.name)
 SELECTING = pytest.mark.parametrize(
     "accountant", [a for a in EACH if a.supports_selection], ids=lambda a: a.name

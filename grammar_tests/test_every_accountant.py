@@ -59,7 +59,7 @@ def plans(accountant: str) -> dict[str, PrivatePlan]:
 
 
 @pytest.mark.full("further data sets, and all their neighbours")
-@pytest.mark.parametrize("accountant", ["pure", "approximate"])
+@pytest.mark.parametrize("accountant", ["pure", "approximate", "tight"])
 def test_no_case_spends_more_than_it_may(accountant: str) -> None:
     found = plans(accountant)
     assert len(found) >= FEWEST

@@ -30,7 +30,7 @@ def budget_of(accountant: str, **changes: Any) -> Budget:
     return Budget("b", Decimal(3), delta, accountant, **changes)
 
 
-@pytest.mark.parametrize("accountant", ["zcdp", "pure", "approximate"])
+@pytest.mark.parametrize("accountant", ["zcdp", "pure", "approximate", "tight"])
 def test_the_default_is_a_tenth_of_what_the_default_question_is_charged(accountant: str) -> None:
     budget = budget_of(accountant)
     of, delta = accountants.get(accountant), Fraction(budget.query_delta)

@@ -3,32 +3,35 @@
 The least charge: PRIVACY.md R63. Accountants of other packages: SECURITY.md S23.
 """
 
-from dataclasses import replace
 from decimal import ROUND_DOWN, Context, Decimal
 from fractions import Fraction
+from itertools import zip_longest
 from math import ceil, floor
 
 from dpsql.accountants.approximate import Approximate
 from dpsql.accountants.base import Accountant, Allowance
 from dpsql.accountants.preference import bad_mechanism
 from dpsql.accountants.pure import Pure
+from dpsql.accountants.tight import NAME, ORDERS, Tight, order_of
 from dpsql.accountants.zcdp import Zcdp
+from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.installed import Registry
-from dpsql.model.vocabulary import NANO, Budget, Loss
+from dpsql.model.vocabulary import NANO, UNBOUNDED, Budget, Loss
 
 __all__ = [
     "ACCOUNTANTS",
     "Accountant",
     "Allowance",
     "cheapest_epsilon",
+    "fill_filters",
     "get",
     "larger_loss",
     "least_charge",
     "preferring",
     "price",
-    "subtract_loss",
 ]
 
+# Those that drafts and plans compare.
 ACCOUNTANTS: tuple[Accountant, ...] = (Zcdp(), Pure(), Approximate())
 
 
@@ -40,7 +43,20 @@ def get(name: str) -> Accountant:
     >>> get("pure").supports_selection
     False
     """
-    return _BY_NAME.get(name)
+    return _BY_NAME.get(name) if name not in _ORDERED else _ORDERED[name]
+
+
+def get_for(name: str, epsilon: Decimal, delta: Decimal) -> Accountant:
+    """Return the accountant that a policy calls `name`, for a budget of ε and δ.
+
+    The tight one gets an order, which stays in its name. Raises `Unusable` as `get` does.
+
+    >>> get_for("tight", Decimal(3), Decimal("1e-6")).name
+    'tight-12'
+    """
+    if name != NAME:
+        return get(name)
+    return get(f"{NAME}-{order_of(Fraction(epsilon), Fraction(delta))}")
 
 
 def _accepted(value: object, name: str) -> Accountant | None:
@@ -51,7 +67,10 @@ def _accepted(value: object, name: str) -> Accountant | None:
     return value if isinstance(value, Accountant) and value.name == name else None
 
 
-_OWN: dict[str, Accountant] = {a.name: a for a in ACCOUNTANTS}
+_ORDERED: dict[str, Accountant] = {
+    f"{NAME}-{order}": Tight(f"{NAME}-{order}", renyi_order=order) for order in ORDERS
+}
+_OWN: dict[str, Accountant] = {a.name: a for a in (*ACCOUNTANTS, Tight())}
 _BY_NAME = Registry("accountant", "dpsql.accountants", _OWN, _accepted)
 
 
@@ -87,22 +106,62 @@ def least_charge(budget: Budget) -> Loss:
 def price(loss: Loss, budget: Budget) -> Loss:
     """Return the charge of a query with this loss: at least `least_charge`, but 0 for a loss of 0.
 
+    Of further filters it is at least the same share as `least_charge` is of the limit.
+
     >>> price(Loss(1), Budget("b", Decimal(1), Decimal(0), "pure"))
     Loss(amount=10000000, delta=0)
     """
     if loss == Loss(0):
         return loss
-    return replace(loss, amount=max(loss.amount, least_charge(budget).amount))
+    least = least_charge(budget).amount
+    if not loss.further:
+        return replace(loss, amount=max(loss.amount, least))
+    limit = get(budget.accountant).limit(budget)
+    same = (ceil(Fraction(least * most, max(1, limit.amount))) for most in limit.further)
+    return larger_loss(loss, Loss(least, 0, tuple(same)))
+
+
+def fill_filters(loss: Loss, accountant: Accountant) -> Loss:
+    """Return a loss that follows from its amount in all filters, whatever it is the loss of."""
+    if not isinstance(accountant, Tight):
+        return loss
+    return larger_loss(loss, Loss(loss.amount, 0, accountant.most_of(loss.amount)))
 
 
 def larger_loss(one: Loss, other: Loss) -> Loss:
-    """The larger of two losses, in each coordinate."""
-    return Loss(max(one.amount, other.amount), max(one.delta, other.delta))
+    """The larger of two losses, in each coordinate that they state."""
+    further = zip_longest(one.further, other.further, fillvalue=0)
+    amount, delta = max(one.amount, other.amount), max(one.delta, other.delta)
+    return Loss(amount, delta, tuple(map(max, further)))
 
 
-def subtract_loss(whole: Loss, part: Loss) -> Loss:
-    """Subtract a part from a loss, in each coordinate, but never below 0."""
-    return Loss(max(0, whole.amount - part.amount), max(0, whole.delta - part.delta))
+@dataclass(frozen=True, slots=True)
+class FilterUse:
+    """The spent part of one filter of a budget, in 1e-9; None if it bounds some charge not at
+    all.
+    """
+
+    name: str
+    spent: int | None
+    limit: int
+
+    @property
+    def holds(self) -> bool:
+        """True if all charges fit this filter."""
+        return self.spent is not None and self.spent <= self.limit
+
+
+def list_filters(accountant: str, spent: Loss, limit: Loss) -> tuple[FilterUse, ...]:
+    """Return the filters of a budget if its accountant has several, else ()."""
+    of = get(accountant)
+    if not isinstance(of, Tight):
+        return ()
+    coordinates = (spent.amount, *spent.filters(len(limit.further)))
+    limits = (limit.amount, *limit.further)
+    return tuple(
+        FilterUse(name, used if used < UNBOUNDED else None, most)
+        for name, used, most in zip(of.filters, coordinates, limits, strict=True)
+    )
 
 
 def cheapest_epsilon(budget: Budget) -> Decimal:

@@ -1,8 +1,9 @@
-"""Conversion of zCDP to approximate DP and back: Canonne, Kamath, Steinke 2020, Corollary 13.
+"""Conversion of zCDP and Gaussian DP to approximate DP and back.
 
-Proof (PRIVACY.md R58). ρ-zCDP implies (ε, δ)-DP for every α > 1 with δ = exp((α-1)(αρ-ε))/(α-1) ·
-(1-1/α)^α. Solved for one unknown, each α gives a valid bound, so a search that misses the best α
-loses accuracy only.
+Proof (PRIVACY.md R58, R109). ρ-zCDP implies (ε, δ)-DP for every α > 1 with δ =
+exp((α-1)(αρ-ε))/(α-1) · (1-1/α)^α (Canonne, Kamath, Steinke 2020, Corollary 13). Solved for one
+unknown, each α gives a valid bound, so a search that misses the best α loses accuracy only. The
+same holds of the search for a μ of Gaussian DP.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
-from math import exp, log, log1p, sqrt
+from math import erfc, exp, log, log1p, sqrt
 
 _OUTWARD = 2.0**-30
 """Relative margin, far above the floating-point error of the expressions below."""
@@ -79,3 +80,83 @@ def _least(function: Callable[[float], float]) -> float:
             right = low + _GOLDEN * (high - low)
             at_right = function(right)
     return min(at_left, at_right)
+
+
+# --- Gaussian DP -------------------------------------------------------------------------------
+
+_TAILS = 2.0**-40
+"""Relative margin, far above the floating-point error of the tails of the normal distribution."""
+
+_LARGEST_EXPONENT = 700.0
+"""Largest ε for which e^ε is computed."""
+
+_HALVINGS = 60
+
+
+@lru_cache(maxsize=1024)
+def squared_mu_of(epsilon: Fraction, delta: Fraction) -> Fraction:
+    """Return the largest μ², rounded down, such that μ-Gaussian DP implies (ε, δ)-DP; 0 if there is
+    none.
+
+    >>> round(float(squared_mu_of(Fraction(1), Fraction(1, 10**6))), 5)
+    0.05603
+    """
+    bound, most = min(float(epsilon), _LARGEST_EXPONENT), float(delta) * (1 - _TAILS)
+    if bound <= 0 or most <= 0:
+        return Fraction(0)
+    low = 0.0
+    high = _doubled(lambda mu: _gaussian_delta(bound, mu) > most)
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        fits = _gaussian_delta(bound, middle) <= most
+        low, high = (middle, high) if fits else (low, middle)
+    return Fraction((low * (1 - _OUTWARD)) ** 2)
+
+
+def epsilon_of_squared_mu(squared_mu: Fraction, delta: Fraction) -> float:
+    """Return the least ε, rounded up, such that μ-Gaussian DP implies (ε, δ)-DP.
+
+    >>> round(epsilon_of_squared_mu(Fraction("0.05603"), Fraction(1, 10**6)), 3)
+    1.0
+    """
+    mu, most = sqrt(squared_mu) * (1 + _OUTWARD), float(delta) * (1 - _TAILS)
+    if not squared_mu:
+        return 0.0
+    low, high = 0.0, _doubled(lambda epsilon: _gaussian_delta(epsilon, mu) <= most)
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        fits = _gaussian_delta(middle, mu) <= most
+        low, high = (low, middle) if fits else (middle, high)
+    return high * (1 + _OUTWARD)
+
+
+def _gaussian_delta(epsilon: float, mu: float) -> float:
+    """Return the δ, rounded up, of N(0, 1) and N(μ, 1) at ε: Balle and Wang 2018, Theorem 8."""
+    if not mu:
+        return 0.0
+    middle, half = epsilon / mu, mu / 2
+    more = erfc((middle - half) / _ROOT_OF_TWO) * (1 + _TAILS)
+    if epsilon > _LARGEST_EXPONENT:
+        return more / 2
+    return (more - exp(epsilon) * erfc((middle + half) / _ROOT_OF_TWO) * (1 - _TAILS)) / 2
+
+
+_ROOT_OF_TWO = sqrt(2)
+
+
+def _doubled(is_enough: Callable[[float], bool]) -> float:
+    """Return the first power of two, from 2^-40 on, that is enough."""
+    value = 2.0**-40
+    while not is_enough(value):
+        value *= 2
+    return value
+
+
+# --- Rényi DP ----------------------------------------------------------------------------------
+
+
+def renyi_overhead(order: float, delta: Fraction) -> float:
+    """Return ε - R of (ε, δ)-DP for a Rényi divergence R: Canonne, Kamath, Steinke 2020,
+    Proposition 12.
+    """
+    return log1p(-1 / order) - (log(delta) + log(order)) / (order - 1)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from decimal import ROUND_UP, Context, Decimal
+from bisect import bisect_right
+from dataclasses import replace
+from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
 from math import ceil
 
-from dpsql.accountants import get, price
+from dpsql.accountants import Allowance, fill_filters, get, price
 from dpsql.model.errors import Refused
 from dpsql.model.vocabulary import ATTO, NANO, Budget, Loss, Rest
-
-_TWO = Context(prec=2, rounding=ROUND_UP)
 
 
 def questions(budget: Budget, spent: Loss) -> int:
@@ -21,7 +21,7 @@ def questions(budget: Budget, spent: Loss) -> int:
     >>> questions(pot, Loss(150_000_000))
     2
     """
-    return _left(budget, spent) // max(1, _price(budget, budget.query_epsilon))
+    return _count(budget, spent, _price(budget, budget.query_epsilon))
 
 
 def keyed_questions(budget: Budget, spent: Loss) -> int | None:
@@ -36,9 +36,9 @@ def keyed_questions(budget: Budget, spent: Loss) -> int | None:
     possible = accountant.supports_selection and not budget.only_public_keys
     if not (possible and budget.query_delta):
         return None
-    limit, each = accountant.limit(budget), _keyed_price(budget)
-    counts = (limit.amount - spent.amount) // each.amount, (limit.delta - spent.delta) // each.delta
-    return max(0, min(counts))
+    each = _keyed_price(budget)
+    by_delta = max(0, accountant.limit(budget).delta - spent.delta) // each.delta
+    return min(by_delta, _count(budget, spent, each))
 
 
 def fitting(budget: Budget, spent: Loss) -> Decimal | None:
@@ -51,16 +51,27 @@ def fitting(budget: Budget, spent: Loss) -> Decimal | None:
     >>> fitting(pot, Loss(150_000_000)), fitting(pot, Loss(999_000_000))
     (Decimal('0.85'), None)
     """
-    left, most = _left(budget, spent), min(budget.max_query_epsilon, budget.epsilon)
-    if left < _price(budget, Decimal("1e-9")):
-        return None
-    if _price(budget, most) <= left:
+    most = min(budget.max_query_epsilon, budget.epsilon)
+    limit = get(budget.accountant).limit(budget)
+
+    def fits(epsilon: Decimal) -> bool:
+        whole = spent + _price(budget, epsilon)
+        return replace(whole, delta=0).fits(limit)
+
+    if fits(most):
         return most
-    delta = Fraction(budget.query_delta)
-    epsilon = _TWO.plus(Decimal(get(budget.accountant).epsilon(Loss(left), delta)))
-    while epsilon > most or _price(budget, epsilon) > left:  # both roundings are up
-        epsilon = _TWO.subtract(epsilon, Decimal(1).scaleb(epsilon.adjusted() - 1))
-    return epsilon
+    steps = range(_DECADE * (most.adjusted() + 10))
+    place = bisect_right(steps, 0, key=lambda n: _step(n) > most or not fits(_step(n)))
+    return _step(place - 1) if place else None
+
+
+def _step(number: int) -> Decimal:
+    """Return the ε of two digits with this number; the first is 1e-9."""
+    return Decimal(10 + number % _DECADE).scaleb(number // _DECADE - 10)
+
+
+_DECADE = 90
+"""Count of numbers of two digits in a decade."""
 
 
 def rest(budget: Budget, spent: Loss, charge: Loss) -> Rest:
@@ -77,22 +88,39 @@ def in_epsilon(refused: Refused, budget: Budget, epsilon: Decimal, spent: Loss) 
     return Refused(refused.reason, refused.span, **refused.facts, **instead, epsilon=epsilon)
 
 
-def _left(budget: Budget, spent: Loss) -> int:
-    return max(0, get(budget.accountant).limit(budget).amount - spent.amount)
+def _count(budget: Budget, spent: Loss, each: Loss) -> int:
+    """Return how many of these prices fit the filter that has the most left, without δ."""
+    limit = get(budget.accountant).limit(budget)
+    count = len(limit.further)
+    filters = zip(
+        (limit.amount, *limit.further),
+        (spent.amount, *spent.filters(count)),
+        (each.amount, *each.filters(count)),
+        strict=True,
+    )
+    return max(max(0, most - before) // max(1, price) for most, before, price in filters)
 
 
 @lru_cache(maxsize=64)
 def _keyed_price(budget: Budget) -> Loss:
     """Return the maximum charge of a default query with private keys."""
-    epsilon, delta = Fraction(budget.query_epsilon), Fraction(budget.query_delta)
-    allowance = get(budget.accountant).allowance(epsilon, delta, selects_keys=True)
-    amount, selection = ceil(allowance.amount * NANO), ceil(allowance.selection_delta * ATTO)
-    return price(Loss(max(1, amount), max(1, selection)), budget)
+    delta = Fraction(budget.query_delta)
+    allowance = get(budget.accountant).allowance(
+        Fraction(budget.query_epsilon), delta, selects_keys=True
+    )
+    selection = ceil(allowance.selection_delta * ATTO)
+    return replace(_charge(budget, allowance), delta=max(1, selection))
 
 
 @lru_cache(maxsize=512)
-def _price(budget: Budget, epsilon: Decimal) -> int:
+def _price(budget: Budget, epsilon: Decimal) -> Loss:
     """Return the maximum charge of one query of this ε, in ledger units."""
     delta = Fraction(budget.query_delta)
     allowance = get(budget.accountant).allowance(Fraction(epsilon), delta, selects_keys=False)
-    return price(Loss(max(1, ceil(allowance.amount * NANO))), budget).amount
+    return _charge(budget, allowance)
+
+
+def _charge(budget: Budget, allowance: Allowance) -> Loss:
+    """Return the charge of this whole allowance."""
+    loss = Loss(max(1, ceil(allowance.amount * NANO)))
+    return price(fill_filters(loss, get(budget.accountant)), budget)

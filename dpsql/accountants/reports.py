@@ -12,11 +12,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
-from math import exp, fsum, inf, log, log1p, sqrt, tanh
+from math import fsum, inf, log, sqrt, tanh
 from typing import TypeGuard, assert_never
 
-from dpsql.accountants.conversion import epsilon_of
+from dpsql.accountants.conversion import epsilon_of, renyi_overhead
 from dpsql.accountants.pure import laplace_epsilon
+from dpsql.accountants.tight import renyi_divergence
 from dpsql.accountants.zcdp import Zcdp
 from dpsql.mechanisms.calibration import effective
 from dpsql.model import vocabulary
@@ -155,9 +156,8 @@ def renyi(events: Sequence[vocabulary.Event], delta: Fraction, order: float) -> 
     left = delta - _spent(parts)
     if left <= 0:
         return inf
-    total = fsum(count * _divergence(part, order) for part, count in parts.items())
-    overhead = log1p(-1 / order) - (log(left) + log(order)) / (order - 1)
-    return max(0.0, total + overhead) * _OUTWARD
+    total = fsum(count * renyi_divergence(part, order) for part, count in parts.items())
+    return max(0.0, total + renyi_overhead(order, left)) * _OUTWARD
 
 
 def _parts(events: Sequence[vocabulary.Event]) -> Counter[vocabulary.EventPart]:
@@ -218,39 +218,5 @@ def _steps(part: vocabulary.EventPart, delta: Fraction) -> list[float]:
             assert_never(part)
 
 
-def _divergence(part: vocabulary.EventPart, order: float) -> float:
-    """Return the Rényi divergence of a part at one order.
-
-    For a Gaussian it is αρ. For an ε-DP part it is that of randomised response at ε, the largest
-    possible.
-    """
-    match part:
-        case vocabulary.SelectionEvent():
-            return 0.0
-        case vocabulary.ApproximateEvent(epsilon=epsilon, rounds=rounds):
-            return rounds * _response(float(epsilon), order)
-        case vocabulary.BoundedRangeEvent(epsilon=epsilon, rounds=rounds):
-            return rounds * min(order * float(epsilon) ** 2 / 8, _response(float(epsilon), order))
-        case vocabulary.NoiseEvent():
-            if _gaussian(part):
-                return order * float(_rho(part))
-            return _response(float(laplace_epsilon(part)), order)
-        case _:
-            assert_never(part)
-
-
 def _rho(part: vocabulary.NoiseEvent) -> Fraction:
     return effective(part.sensitivity).l2_squared / (2 * part.noise.scale)
-
-
-def _response(epsilon: float, order: float) -> float:
-    """Return the Rényi divergence of randomised response.
-
-    It is ln(p^α·q^(1-α) + q^α·p^(1-α))/(α - 1), where p = e^ε·q and p + q = 1. It is computed in
-    logarithms, which do not overflow.
-    """
-    log_q = -log1p(exp(epsilon))
-    log_p = epsilon + log_q
-    larger = order * log_p + (1 - order) * log_q
-    smaller = order * log_q + (1 - order) * log_p
-    return (larger + log1p(exp(smaller - larger))) / (order - 1)

@@ -311,7 +311,7 @@ class _Measured:
         count = first(wide, self.tables, targets)
         most = len(self.free.measured)
         enough = self._until(count if keeps or count > most else most)
-        return enough if enough.by_colleagues.fits(fresh) else None
+        return enough if enough.by_colleagues.is_within(fresh) else None
 
 
 def _cheapest(

@@ -55,7 +55,7 @@ def lent(compiler: Compiler, vault: Vault, query: Question) -> tuple[PaidAnswer,
             each
             for each in vault.memory.paid_for(query, question, BY_PLAN)
             if payer.epsilon <= each.epsilon
-            and payer.price_of(each).fits(plan.loss)
+            and payer.price_of(each).is_within(plan.loss)
             and question in compiler.questions(query.at(each.epsilon))
         ]
         if others:

@@ -380,7 +380,7 @@ def _rest(
     assert query.promised is not None
     paid = reduce(add, (_loss(compiler, search) for search in searches))
     own = promise(last.account.budget, last.account.epsilon, Loss(0), selects=selects)
-    left = accountants.subtract_loss(query.promised, paid)
+    left = query.promised.without(paid)
     return replace(last, promised=accountants.larger_loss(left, own))
 
 

@@ -65,11 +65,13 @@ def loss_text(loss: Loss, accountant: str | None = None, *, exact: bool = False)
 def share_text(part: Loss, whole: Loss) -> str:
     """Return the larger share of ε and δ that `part` takes of `whole`, in percent.
 
+    Of several filters, the one with the most left counts.
+
     >>> share_text(Loss(1, 500), Loss(10, 1000)), share_text(Loss(1), Loss(300))
     ('50 %', '0.33 %')
     """
-    pairs = ((part.amount, whole.amount), (part.delta, whole.delta))
-    share = max(Decimal(100 * spent) / limit if limit else Decimal(0) for spent, limit in pairs)
+    used = 100 * part.share_of(whole)
+    share = Decimal(used.numerator) / used.denominator
     return f"{plain(_PER_CENT.plus(share) if share < 1 else round(share, 1))} %"
 
 

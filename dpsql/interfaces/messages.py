@@ -136,7 +136,7 @@ def _share(facts: dict[str, object]) -> dict[str, str]:
     """Return the remaining share of the budget, if both amounts are known."""
     match facts:
         case {"left": Loss() as left, "limit": Loss() as limit}:
-            spent = Loss(limit.amount - left.amount, limit.delta - left.delta)
+            spent = limit.without(left)
             return {"share": f"{100 - Decimal(share_text(spent, limit).removesuffix(' %')):f} %"}
         case _:
             return {}

@@ -140,7 +140,8 @@ class Charge:
     def whole(self) -> Loss:
         """The loss of all charged periods together."""
         times = 1 if self.periods is None else len(self.periods.names)
-        return Loss(self.loss.amount * times, self.loss.delta * times)
+        further = tuple(coordinate * times for coordinate in self.loss.further)
+        return Loss(self.loss.amount * times, self.loss.delta * times, further)
 
     @property
     def calendars(self) -> tuple[Calendar, ...]:

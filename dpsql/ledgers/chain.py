@@ -19,6 +19,7 @@ from dpsql.ledgers.codec import (
     canonical,
     ceiling_of,
     decode_facts,
+    decode_further,
     decode_holders,
     decode_periods,
     decode_windows,
@@ -33,7 +34,16 @@ from dpsql.ledgers.delegates import (
     read_delegations,
     require_chain,
 )
-from dpsql.ledgers.windows import LossSums, OpenWindow, Share, period_key, read_window
+from dpsql.ledgers.windows import (
+    LossSums,
+    OpenWindow,
+    Share,
+    loss_of,
+    numbers_of,
+    period_key,
+    read_sums,
+    read_window,
+)
 from dpsql.model.calendars import Calendar, read_calendar
 from dpsql.model.dataclass import dataclass, field, replace
 from dpsql.model.vocabulary import Fact, Loss
@@ -68,7 +78,8 @@ class Turn(StrEnum):
 class EntryRow(NamedTuple):
     """One entry, column by column; `time` in microseconds since 1970 UTC.
 
-    `amount` and `delta` are those of a `Loss`; fields that a kind does not use are None.
+    `amount` and `delta` are those of a `Loss`, whose further coordinates are in the `detail` of a
+    charge, or the `event` of a share. Fields that a kind does not use are None.
     """
 
     sequence: int
@@ -143,8 +154,7 @@ class State:
         whole = self.sums.spent(budget, analysts)
         if window is None:
             return whole
-        before = window.before.spent(budget, analysts)
-        return Loss(whole.amount - before.amount, whole.delta - before.delta)
+        return whole - window.before.spent(budget, analysts)
 
     def text(self) -> str:
         """Return the state as canonical JSON, without its place in the chain."""
@@ -181,6 +191,7 @@ def checkpointed(row: EntryRow, recorded: bytes) -> State:
     try:
         read = json.loads(str(row.detail))
         files, facts = decode_facts(read["facts"])
+        sums = read_sums(read["losses"], read.get("shared", []))
         return State(
             row.sequence,
             recorded,
@@ -191,11 +202,8 @@ def checkpointed(row: EntryRow, recorded: bytes) -> State:
             recorded=read["recorded"] is True,
             checkpoint=row.sequence,
             accountants=dict(read["accountants"]),
-            losses={(of, by): Loss(amount, delta) for of, by, amount, delta in read["losses"]},
-            shared={
-                (of, by, frozenset(before)): Loss(amount, delta)
-                for of, by, before, amount, delta in read.get("shared", ())
-            },
+            losses=dict(sums.losses),
+            shared=dict(sums.shared),
             late=dict(read["late"]),
             limits={title: ceiling_of(title, *parts) for title, parts in read["limits"].items()},
             stopped=frozenset(Stopped(of or None, by or None) for of, by in read["stopped"]),
@@ -253,7 +261,7 @@ class _Fold:
         self._files, self._facts, self._recorded = state.files, state.facts, state.recorded
         self._checkpoint = state.checkpoint
         self._accountants = dict(state.accountants)
-        self._losses = {key: (loss.amount, loss.delta) for key, loss in state.losses.items()}
+        self._losses = {key: numbers_of(loss) for key, loss in state.losses.items()}
         self._shared = dict(state.shared)
         self._late, self._limits = dict(state.late), dict(state.limits)
         self._stopped, self._windows = set(state.stopped), dict(state.windows)
@@ -304,11 +312,15 @@ class _Fold:
         if self._accountants.setdefault(budget, accountant) != accountant:
             raise ValueError("a budget was charged under two accountants")
         self._require_windows(decode_windows(row.detail))
-        amount, delta = _amounts(row)
+        numbers = (*_amounts(row), *decode_further(row.detail))
         rule, periods = decode_periods(row.detail)
         for name in [period_key(budget, rule, each) for each in periods] or [budget]:
             before = self._losses.get((name, analyst), (0, 0))
-            self._losses[name, analyst] = (before[0] + amount, before[1] + delta)
+            if len(before) == len(numbers) == 2:  # noqa: PLR2004
+                after: tuple[int, ...] = (before[0] + numbers[0], before[1] + numbers[1])
+            else:
+                after = numbers_of(loss_of(*before) + loss_of(*numbers))
+            self._losses[name, analyst] = after
 
     def _share(self, row: EntryRow) -> None:
         budget, analyst = row.budget, row.analyst
@@ -317,7 +329,7 @@ class _Fold:
         if budget is None or analyst is None or not before or analyst in before:
             raise ValueError("an answer is shared with an analyst by those who had it")
         share = budget, analyst, before
-        self._shared[share] = self._shared.get(share, Loss(0)) + Loss(*_amounts(row))
+        self._shared[share] = self._shared.get(share, Loss(0)) + loss_in(row)
 
     def _require_windows(self, windows: dict[str, str]) -> None:
         """Check that a charge names the open window of each of its calendars."""
@@ -343,7 +355,7 @@ class _Fold:
         if turn is Turn.CORRECTED:
             self._windows[calendar.text] = before.correct(calendar, name)
             return
-        losses = {key: Loss(*sums) for key, sums in self._losses.items()}
+        losses = {key: loss_of(*sums) for key, sums in self._losses.items()}
         opened = before.follow(calendar, name, LossSums(losses, dict(self._shared)))
         leapt = opened.leapt and turn is Turn.NEXT
         self._windows[calendar.text] = replace(opened, leapt=leapt)
@@ -356,7 +368,7 @@ class _Fold:
         if row.amount is None:
             self._limits.pop(title, None)
             return
-        self._limits[title] = ceiling_of(title, *_amounts(row), *json.loads(row.event or "[]"))
+        self._limits[title] = limit_in(row)
 
     def _delegate(self, row: EntryRow, agent: str) -> None:
         """Begin, change or revoke a delegation."""
@@ -366,7 +378,7 @@ class _Fold:
         scope_of = json.loads(str(row.event))
         terms = str(row.question), str(scope_of[0]), str(row.epsilon), str(row.policy_version)
         new = read_delegation(agent, *terms)
-        if row.budget != new.title or scope_of[1:] != [[agent]]:
+        if row.budget != new.title or scope_of[1:3] not in ([[agent]], [[agent], None]):
             raise ValueError("the limit of a delegation covers its agent")
         charged = {by for _, by in self._losses} | {by for _, by, _ in self._shared}
         require_chain(self._delegations, new, charged)
@@ -384,7 +396,7 @@ class _Fold:
             recorded=self._recorded,
             checkpoint=self._checkpoint,
             accountants=self._accountants,
-            losses={key: Loss(*sums) for key, sums in self._losses.items()},
+            losses={key: loss_of(*sums) for key, sums in self._losses.items()},
             shared=dict(self._shared),
             late=self._late,
             limits=self._limits,
@@ -393,6 +405,17 @@ class _Fold:
             delegations=dict(self._delegations),
             time=self._time,
         )
+
+
+def limit_in(row: EntryRow) -> Ceiling:
+    """Return the limit of an entry; raises ValueError if it has no amounts."""
+    return ceiling_of(str(row.budget), *_amounts(row), *json.loads(row.event or "[]"))
+
+
+def loss_in(row: EntryRow) -> Loss:
+    """Return the loss of a charge or a share; raises ValueError if it is invalid."""
+    text = row.event if row.kind == EntryKind.SHARED else row.detail
+    return loss_of(*_amounts(row), *decode_further(text))
 
 
 def _amounts(row: EntryRow) -> tuple[int, int]:

@@ -158,12 +158,15 @@ def decode_facts(text: str) -> tuple[str, frozenset[Fact]]:
 def scope(ceiling: Ceiling) -> list[Any]:
     """Return the budget and analysts that a limit covers, for JSON; [] if it covers everything.
 
+    Its calendar and its further filters follow, if it has any.
+
     >>> scope(Ceiling("group g", Loss(1), "b", frozenset({"bob", "ana"})))
     ['b', ['ana', 'bob']]
     """
     analysts = None if ceiling.analysts is None else sorted(ceiling.analysts)
     renews = None if ceiling.renews is None else ceiling.renews.text
-    parts = [ceiling.budget, analysts, renews, ceiling.periods or None]
+    further = ceiling.most.further or None
+    parts = [ceiling.budget, analysts, renews, ceiling.periods or None, further]
     last = max((place for place, part in enumerate(parts) if part is not None), default=-1)
     return parts[: max(2, last + 1)] if last >= 0 else []
 
@@ -175,12 +178,14 @@ def ceiling_of(
     budget: str | None = None,
     analysts: list[str] | None = None,
     renews: str | None = None,
-    periods: str = "",
+    periods: str | None = "",
+    further: Iterable[int] = (),
 ) -> Ceiling:
     """Return the limit with these amounts and this scope."""
     covered = None if analysts is None else frozenset(analysts)
     calendar = None if renews is None else read_calendar(renews)
-    return Ceiling(title, Loss(amount, delta), budget, covered, calendar, periods=periods)
+    most = Loss(amount, delta, tuple(further))
+    return Ceiling(title, most, budget, covered, calendar, periods=periods or "")
 
 
 # --- inquiries -------------------------------------------------------------------------------
@@ -191,7 +196,7 @@ LONGEST_CLIENT = 100
 """Longest kept name of a client program, in characters."""
 
 
-_NAMED = ("windows", "periods")
+_NAMED = ("windows", "periods", "further")
 """Parts of an inquiry that say what was charged."""
 
 
@@ -199,9 +204,10 @@ def encode_inquiry(
     inquiry: Inquiry,
     windows: Mapping[str, str] | None = None,
     periods: ChargedPeriods | None = None,
+    further: Iterable[int] = (),
 ) -> str:
     r"""Return an inquiry as canonical JSON, with long texts cut, the charged windows by calendar,
-    and the charged periods of people.
+    the charged periods of people, and the further coordinates of the charge.
 
     Unprintable characters in the client's name become question marks, as in PostgreSQL.
 
@@ -213,7 +219,24 @@ def encode_inquiry(
     more = {"requested": inquiry.requested} if inquiry.requested else {}
     named = {"windows": windows} if windows else {}
     of = {} if periods is None else {"periods": [periods.rule.text, *periods.names]}
-    return canonical({"door": inquiry.door, **shortened, **more, **named, **of})
+    charged = {**named, **of, **_further(further)}
+    return canonical({"door": inquiry.door, **shortened, **more, **charged})
+
+
+def _further(further: Iterable[int]) -> dict[str, list[int]]:
+    return {"further": [*further]} if further else {}
+
+
+def decode_further(text: str | None) -> tuple[int, ...]:
+    """Return the further coordinates of a charge from its inquiry, or of a share from its holders.
+
+    >>> decode_further(encode_inquiry(Inquiry(), further=(3, 5)))
+    (3, 5)
+    """
+    if text is None or '"further":' not in text:
+        return ()
+    read = json.loads(text)
+    return tuple(read.get("further", ())) if isinstance(read, dict) else ()
 
 
 def _cut(text: str, longest: int) -> str:
@@ -249,10 +272,16 @@ def decode_periods(text: str | None) -> tuple[str, tuple[str, ...]]:
     return str(rule), tuple(map(str, names))
 
 
-def encode_holders(holders: Iterable[str], windows: Mapping[str, str]) -> str:
-    """Return the earlier holders of a shared answer and the charged windows, as canonical JSON."""
+def encode_holders(
+    holders: Iterable[str], windows: Mapping[str, str], further: Iterable[int] = ()
+) -> str:
+    """Return the earlier holders of a shared answer, the charged windows and the further
+    coordinates of the charge, as canonical JSON.
+    """
     before = sorted(holders)
-    return canonical({"before": before, "windows": windows} if windows else before)
+    if not (windows or further):
+        return canonical(before)
+    return canonical({"before": before, "windows": windows, **_further(further)})
 
 
 def decode_holders(text: str) -> tuple[frozenset[str], dict[str, str]]:

@@ -24,7 +24,7 @@ from dpsql.ledgers import (
     unconfirmed,
 )
 from dpsql.ledgers.book import LARGEST, Book
-from dpsql.ledgers.chain import EntryKind, EntryRow, State, Turn
+from dpsql.ledgers.chain import EntryKind, EntryRow, State, Turn, loss_in
 from dpsql.ledgers.codec import (
     canonical,
     encode_event,
@@ -118,7 +118,12 @@ def append_charge(book: Book, charge: Charge) -> None:
         event=encode_event(charge.event),
         question=charge.question,
         policy_version=charge.policy_version,
-        detail=encode_inquiry(charge.inquiry, _windows_of(book.state, charge), charge.periods),
+        detail=encode_inquiry(
+            charge.inquiry,
+            _windows_of(book.state, charge),
+            charge.periods,
+            charge.loss.further,
+        ),
     )
 
 
@@ -159,7 +164,7 @@ def _append_share(book: Book, charge: Charge, shared: PaidAnswer) -> Loss:
         epsilon=str(shared.epsilon),
         amount=charge.loss.amount,
         delta=charge.loss.delta,
-        event=encode_holders(shared.holders, _windows_of(book.state, charge)),
+        event=encode_holders(shared.holders, _windows_of(book.state, charge), charge.loss.further),
         question=charge.question,
         policy_version=charge.policy_version,
         detail=shared.query_id,
@@ -215,7 +220,7 @@ def _require_fits(state: State, charge: Charge, ceiling: Ceiling) -> None:
                 budget=charge.budget,
                 accountant=charge.accountant,
                 needed=loss,
-                left=Loss(max(0, most.amount - before.amount), max(0, most.delta - before.delta)),
+                left=most.without(before),
                 limit=most,
                 **_renewal(state, ceiling),
                 **ceiling.named,
@@ -280,7 +285,7 @@ def append_delegation(book: Book, new: Delegation, most: Loss, reason: str) -> N
         epsilon=str(new.epsilon),
         amount=most.amount,
         delta=most.delta,
-        event=canonical([new.budget, [new.agent]]),
+        event=canonical(scope(Ceiling(new.title, most, new.budget, frozenset({new.agent})))),
         question=new.delegator,
         policy_version=terms_text(new),
         detail=reason,
@@ -346,7 +351,7 @@ def released(
         PaidAnswer(
             query_of(row),
             Decimal(str(row.epsilon)),
-            Loss(row.amount or 0, row.delta or 0),
+            loss_in(row),
             frozenset(holders[query_of(row)]),
             None if analyst in holders[query_of(row)] else wholes.get(str(row.analyst)),
         )
@@ -378,6 +383,6 @@ def _whole(
     return PaidAnswer(
         " ".join(query_of(row) for row in tables),
         max(Decimal(str(row.epsilon)) for row in tables),
-        sum((Loss(row.amount or 0, row.delta or 0) for row in tables), Loss(0)),
+        sum(map(loss_in, tables), Loss(0)),
         frozenset.intersection(*(frozenset({cube, *holders[query_of(r)]}) for r in tables)),
     )

@@ -7,10 +7,9 @@ from decimal import Decimal
 
 from dpsql.ledgers import CUBES, Entry, OwnerAct, SharedAnswer
 from dpsql.ledgers.book import EPOCH
-from dpsql.ledgers.chain import EntryKind, EntryRow
+from dpsql.ledgers.chain import EntryKind, EntryRow, limit_in, loss_in
 from dpsql.ledgers.codec import decode_event, decode_holders, decode_inquiry, decode_periods
 from dpsql.ledgers.debits import query_of
-from dpsql.model.vocabulary import Loss
 
 OWNER_ACTS = {
     EntryKind.LIMIT: "limit",
@@ -36,7 +35,7 @@ def read_act(row: EntryRow) -> OwnerAct:
         EntryKind.WINDOW,
     }
     reason = str(row.detail or "") if reasoned else ""
-    most = None if row.amount is None else Loss(row.amount, row.delta or 0)
+    most = None if row.amount is None else limit_in(row).most
     what = OWNER_ACTS[kind]
     if kind is EntryKind.LIMIT and row.analyst is not None:
         about = f"{row.question or row.budget} → {row.analyst}" if most else row.analyst
@@ -57,7 +56,7 @@ def read_charge(row: EntryRow, *, remembered: bool) -> Entry:
         budget=str(row.budget),
         accountant=str(row.accountant),
         epsilon=Decimal(str(row.epsilon)),
-        loss=Loss(row.amount, row.delta),
+        loss=loss_in(row),
         event=decode_event(str(row.event)),
         question=str(row.question),
         remembered=remembered,
@@ -77,7 +76,7 @@ def read_share(row: EntryRow) -> SharedAnswer:
         budget=str(row.budget),
         accountant=str(row.accountant),
         epsilon=Decimal(str(row.epsilon)),
-        loss=Loss(row.amount or 0, row.delta or 0),
+        loss=loss_in(row),
         before=tuple(sorted(decode_holders(str(row.event))[0])),
         cube=str(row.question).removeprefix(CUBES) if str(row.question).startswith(CUBES) else "",
     )

@@ -28,6 +28,7 @@ from dpsql.ledgers.codec import canonical
 from dpsql.ledgers.ledger_store import UnknownCommit
 from dpsql.ledgers.mark import Mark, read_mark, write_mark
 from dpsql.ledgers.server_claims import ServerClaims, close_with
+from dpsql.ledgers.windows import numbers_of
 from dpsql.mechanisms.entropy import Entropy
 from dpsql.model.errors import LedgerError
 
@@ -497,9 +498,9 @@ _SETTINGS = {
 
 
 def sums_text(state: State) -> str:
-    """Return the sums of all budgets as canonical JSON: the amount and δ that each has spent."""
+    """Return the sums of all budgets as canonical JSON: the coordinates of what each has spent."""
     spent = {budget: state.spent(budget) for budget in state.accountants}
-    return canonical({budget: [loss.amount, loss.delta] for budget, loss in spent.items()})
+    return canonical({budget: numbers_of(loss) for budget, loss in spent.items()})
 
 
 _SECRET = re.compile(r"(?<=:)[^/@:]*(?=@)|\?.*")

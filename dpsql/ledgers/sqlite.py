@@ -285,7 +285,7 @@ class StoredLedger:
             if analysts is not None:
                 analysts = names_below(book.state.delegations, analysts)
             before = book.current_window(renews).before.spent(budget, analysts)
-        return Loss(whole.amount - before.amount, whole.delta - before.delta)
+        return whole - before
 
     def spent_in(self, budget: str, periods: ChargedPeriods) -> tuple[Loss, ...]:
         """Return the spending of a budget in periods of people; see `Ledger.spent_in`."""

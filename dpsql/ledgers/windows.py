@@ -80,22 +80,29 @@ class LossSums:
 
     def lists(self) -> list[Any]:
         """Return the sums as lists for JSON: losses, then shared prices."""
-        losses = sorted([*key, loss.amount, loss.delta] for key, loss in self.losses.items())
+        losses = sorted([*key, *numbers_of(loss)] for key, loss in self.losses.items())
         shared = sorted(
-            [of, by, sorted(before), loss.amount, loss.delta]
+            [of, by, sorted(before), *numbers_of(loss)]
             for (of, by, before), loss in self.shared.items()
         )
         return [losses, shared]
 
 
+def numbers_of(loss: Loss) -> tuple[int, ...]:
+    """Return the coordinates of a loss, as the ledger writes them."""
+    return loss.amount, loss.delta, *loss.further
+
+
+def loss_of(amount: int, delta: int, *further: int) -> Loss:
+    """Return the loss with these coordinates."""
+    return Loss(amount, delta, further)
+
+
 def read_sums(losses: list[Any], shared: list[Any]) -> LossSums:
     """Return the sums of `LossSums.lists`."""
     return LossSums(
-        {(of, by): Loss(amount, delta) for of, by, amount, delta in losses},
-        {
-            (of, by, frozenset(before)): Loss(amount, delta)
-            for of, by, before, amount, delta in shared
-        },
+        {(of, by): loss_of(*numbers) for of, by, *numbers in losses},
+        {(of, by, frozenset(before)): loss_of(*numbers) for of, by, before, *numbers in shared},
     )
 
 

@@ -1,13 +1,16 @@
 """Sensitivity, noise, events and privacy loss, in the units of the ledger.
 
-The distances of a `Sensitivity` are those of PRIVACY.md R30, R73 and R75.
+The distances of a `Sensitivity` are those of PRIVACY.md R30, R73 and R75, the filters of a `Loss`
+those of R109.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import StrEnum
 from fractions import Fraction
 from math import isqrt
+from operator import add, le, sub
 from typing import TypeAlias, assert_never
 
 from dpsql.model.dataclass import dataclass
@@ -156,24 +159,93 @@ NANO = 10**9
 ATTO = 10**18
 
 
+UNBOUNDED = 10**30
+"""A filter's coordinate of a loss that it does not bound: more than any limit, and it adds up."""
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class Loss:
     """An amount of privacy loss in ledger units: integers, so NaN and infinity cannot occur.
 
-    `amount` is in 1e-9 (ρ under zcdp, ε otherwise), `delta` in 1e-18.
+    `amount` is in 1e-9 (ρ under zcdp, μ² under tight, ε otherwise), `delta` in 1e-18. An accountant
+    with several filters has the coordinates of the other ones in `further`, each in 1e-9. What a
+    loss does not state of these is unbounded, or 0 if nothing was lost.
+
+    >>> limit = Loss(10, 5, (20, 30))
+    >>> Loss(11, 5, (9, 31)).fits(limit), Loss(11, 5, (21, 31)).fits(limit), Loss(11).fits(limit)
+    (True, False, False)
     """
 
     amount: int
     delta: int = 0
+    further: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.amount < 0 or self.delta < 0:
+        if min(self.amount, self.delta, *self.further) < 0:
             msg = "a privacy loss is never negative"
             raise ValueError(msg)
+        if self.further and not (self.amount or any(self.further)):
+            object.__setattr__(self, "further", ())  # equal to any loss of nothing
+
+    def __repr__(self) -> str:
+        further = f", further={self.further}" if self.further else ""
+        return f"Loss(amount={self.amount}, delta={self.delta}{further})"
 
     def __add__(self, other: Loss) -> Loss:
-        return Loss(self.amount + other.amount, self.delta + other.delta)
+        return Loss(self.amount + other.amount, self.delta + other.delta, self._with(other, add))
+
+    def __sub__(self, part: Loss) -> Loss:
+        """Subtract a part of this loss; raises ValueError if it is larger in any coordinate."""
+        return Loss(self.amount - part.amount, self.delta - part.delta, self._with(part, sub))
+
+    def without(self, part: Loss) -> Loss:
+        """Subtract a part from this loss in each coordinate, but never below 0."""
+        further = zip(self.further, part.filters(len(self.further)), strict=False)
+        return Loss(
+            max(0, self.amount - part.amount),
+            max(0, self.delta - part.delta),
+            tuple(max(0, whole - less) for whole, less in further),
+        )
+
+    def _with(self, other: Loss, change: Callable[[int, int], int]) -> tuple[int, ...]:
+        count = max(len(self.further), len(other.further))
+        return tuple(map(change, self.filters(count), other.filters(count)))
+
+    def filters(self, count: int) -> tuple[int, ...]:
+        """Return `count` coordinates of further filters."""
+        missing = UNBOUNDED if self.amount else 0
+        return (*self.further, *(missing,) * (count - len(self.further)))
 
     def fits(self, limit: Loss) -> bool:
-        """Test whether this total stays within the limit, in both coordinates."""
-        return self.amount <= limit.amount and self.delta <= limit.delta
+        """Test whether this total stays within δ, and within at least one filter."""
+        return self.delta <= limit.delta and any(
+            map(le, self._coordinates(limit), (limit.amount, *limit.further))
+        )
+
+    def is_within(self, other: Loss) -> bool:
+        """Test whether this loss is at most the other one, in every coordinate."""
+        filters = zip(self.filters(len(other.further)), other.further, strict=False)
+        within = all(spent <= most for spent, most in filters)
+        return within and self.amount <= other.amount and self.delta <= other.delta
+
+    def share_of(self, limit: Loss) -> Fraction:
+        """Return the used part of a limit: of δ, or of the filter that has the most left.
+
+        >>> Loss(11, 4, (5, 31)).share_of(Loss(10, 5, (20, 30)))
+        Fraction(4, 5)
+        """
+        of = zip(self._coordinates(limit), (limit.amount, *limit.further), strict=True)
+        filters = [Fraction(spent, most) for spent, most in of if most]
+        delta = Fraction(self.delta, limit.delta) if limit.delta else Fraction(0)
+        return max(delta, min(filters, default=Fraction(0)))
+
+    def rest_of(self, limit: Loss) -> int:
+        """Return what is left of a limit's amount, or the same share of the filter that has more
+        left.
+        """
+        further = zip(self.filters(len(limit.further)), limit.further, strict=False)
+        shares = (limit.amount * (most - spent) // most for spent, most in further if most)
+        return max(limit.amount - self.amount, *shares, -(1 << 62))
+
+    def _coordinates(self, limit: Loss) -> tuple[int, ...]:
+        return (self.amount, *self.filters(len(limit.further)))

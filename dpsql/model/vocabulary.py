@@ -26,6 +26,7 @@ from dpsql.model.prepared_store import PreparedStore
 from dpsql.model.privacy_loss import (
     ATTO,
     NANO,
+    UNBOUNDED,
     ApproximateEvent,
     BoundedRangeEvent,
     Event,
@@ -62,6 +63,7 @@ __all__ = [
     "DEFAULT_SPELLING",
     "NANO",
     "SPELLINGS",
+    "UNBOUNDED",
     "WORD",
     "Answer",
     "ApproximateEvent",

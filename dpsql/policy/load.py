@@ -11,7 +11,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from dpsql.accountants import Accountant, get, is_affordable
+from dpsql.accountants import Accountant, get, get_for, is_affordable
 from dpsql.engines.postgres.whereabouts import objection
 from dpsql.ledgers import CUBES, LedgerPlace
 from dpsql.model.errors import PolicyError
@@ -337,11 +337,12 @@ _BUDGET = (
 
 def _budget(reader: Reader, name: str) -> Budget:
     reader.only(*_BUDGET)
+    epsilon, delta = reader.amount("epsilon"), reader.amount("delta", "0")
     budget = Budget(
         name,
-        reader.amount("epsilon"),
-        reader.amount("delta", "0"),
-        accountant=_accountant(reader).name,
+        epsilon,
+        delta,
+        accountant=_accountant(reader, epsilon, delta).name,
         query_epsilon=reader.amount("query_epsilon", "0.1"),
         max_query_epsilon=reader.amount("max_query_epsilon", "1"),
         query_delta=reader.amount("query_delta", "1e-9"),
@@ -372,9 +373,9 @@ def _optional(reader: Reader, key: str) -> Decimal | None:
     return reader.amount(key) if key in reader.values else None
 
 
-def _accountant(reader: Reader) -> Accountant:
+def _accountant(reader: Reader, epsilon: Decimal, delta: Decimal) -> Accountant:
     try:
-        return get(reader.text("accountant", DEFAULT_ACCOUNTANT))
+        return get_for(reader.text("accountant", DEFAULT_ACCOUNTANT), epsilon, delta)
     except Unusable as error:
         reader.fail("accountant", error.message, error.fix)
 

@@ -250,7 +250,8 @@ def promise(budget: Budget, epsilon: Decimal, widest: Loss, *, selects: bool) ->
     accountant, delta = accountants.get(budget.accountant), Fraction(budget.query_delta)
     allowed = accountant.allowance(Fraction(epsilon), delta, selects_keys=selects)
     deltas = allowed.selection_delta + allowed.noise_delta if widest.delta else 0
-    return Loss(floor(allowed.amount * NANO), ceil(deltas * ATTO))
+    whole = Loss(floor(allowed.amount * NANO), ceil(deltas * ATTO))
+    return accountants.fill_filters(whole, accountant)
 
 
 def without_delta(budget: Budget) -> Budget:
@@ -263,7 +264,7 @@ def payable(standing: Standing, needed: Loss) -> None:
     """Refuse a question before its first step if the budget cannot pay for all of them."""
     budget, spent, limit = standing.budget, standing.spent, standing.limit
     if not (spent + needed).fits(limit):
-        left = accountants.subtract_loss(limit, spent)
+        left = limit.without(spent)
         raise Refused(
             Reason.BUDGET_EXHAUSTED,
             budget=budget.name,

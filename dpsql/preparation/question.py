@@ -81,7 +81,7 @@ class Standing:
     @property
     def left(self) -> int:
         """Rest in the accountant's unit."""
-        return self.limit.amount - self.spent.amount
+        return self.spent.rest_of(self.limit)
 
 
 def limit_of(budget: Budget) -> Loss:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from math import floor
 
-from dpsql.accountants import Accountant, Allowance
+from dpsql.accountants import Accountant, Allowance, fill_filters
 from dpsql.compiler.aggregates.recipe import MeasurementOptions
 from dpsql.compiler.calibrate.block_measurements import measured_blocks
 from dpsql.compiler.calibrate.choices import Payer, event_of
@@ -110,7 +110,8 @@ def calibrate(
         blocks, queries = with_top(blocks, queries, paid, accountant)
     plan = _priced(blocks, queries, accountant, options.epsilon, shares)
     if polls or options.norms:
-        plan = replace(plan, loss=_whole(plan.loss, allowance, sum(shares, Fraction(0))))
+        whole = _whole(plan.loss, allowance, sum(shares, Fraction(0)))
+        plan = replace(plan, loss=fill_filters(whole, accountant))
     return replace(plan, polls=polls, certain=bounded.certain)
 
 

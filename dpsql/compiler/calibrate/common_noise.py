@@ -112,4 +112,4 @@ def _better(payment: Payment, groups: int, accountant: Accountant) -> Payment:
     if shared is None or standard_deviation(shared.alone) > _WORTH * standard_deviation(noise):
         return payment
     better = replace(payment, noise=replace(shared, delta=noise.delta), runner_up=noise)
-    return better if accountant.loss(Event(events_of_noise(better))).fits(price) else payment
+    return better if accountant.loss(Event(events_of_noise(better))).is_within(price) else payment

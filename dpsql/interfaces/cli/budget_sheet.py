@@ -6,9 +6,10 @@ import json
 import sys
 from collections import Counter
 from datetime import UTC, date, datetime, timedelta
-from typing import TYPE_CHECKING
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
 
-from dpsql.interfaces.amounts import loss_text, plain, share_text
+from dpsql.interfaces.amounts import loss_text, plain, rounded, share_text
 from dpsql.interfaces.cli.terminal import columns
 from dpsql.interfaces.messages import printable
 from dpsql.interfaces.tables import sheet
@@ -41,6 +42,7 @@ def budgets_text(proxy: Proxy) -> str:
     room = columns(sys.stdout)
     pots = [_pot(proxy, pot) for pot in proxy.standings()]
     lines = list(sheet(_HEADERS, [*pots, *_unbounded(proxy)], room))
+    lines += _filters_text(proxy)
     spenders = _spenders(proxy)
     if spenders:
         rows = [
@@ -75,6 +77,44 @@ def _pot(proxy: Proxy, pot: Standing) -> tuple[str, ...]:
         loss_text(pot.spent, pot.budget.accountant),
         loss_text(pot.limit, pot.budget.accountant),
     )
+
+
+def _filters_text(proxy: Proxy) -> list[str]:
+    """Return a line for each limit whose accountant has several filters."""
+    lines = []
+    for pot in proxy.standings():
+        filters = _filters(pot)
+        each = (
+            f"{use['name']} {'holds' if use['holds'] else 'does not hold'} ({_used(use)})"
+            for use in filters
+        )
+        if filters:
+            title = printable(pot.cap or pot.budget.name)
+            lines.append(f"{title}: one filter has to hold. {', '.join(each)}.")
+    return ["", *lines] if lines else []
+
+
+def _used(use: dict[str, Any]) -> str:
+    limit = rounded(Decimal(str(use["limit"])))
+    spent = "no bound" if use["spent"] is None else rounded(Decimal(str(use["spent"])))
+    return f"{spent} of {limit}"
+
+
+def _filters(pot: Standing) -> list[dict[str, Any]]:
+    """Return the filters of a limit: what is spent (None: without a bound), the limit, and whether
+    it holds.
+    """
+    from dpsql.accountants import list_filters  # noqa: PLC0415
+
+    return [
+        {
+            "name": use.name,
+            "spent": None if use.spent is None else use.spent / 1e9,
+            "limit": use.limit / 1e9,
+            "holds": use.holds,
+        }
+        for use in list_filters(pot.budget.accountant, pot.spent, pot.limit)
+    ]
 
 
 def _unbounded(proxy: Proxy) -> list[tuple[str, ...]]:
@@ -195,6 +235,7 @@ def _document(proxy: Proxy, pot: Standing) -> dict[str, object]:
         "delta": float(pot.budget.delta),
         "spent": _amounts(pot.spent),
         "limit": _amounts(pot.limit),
+        **({"filters": filters} if (filters := _filters(pot)) else {}),
         "questions_left": questions(pot.budget, pot.spent),
         "question_epsilon": float(pot.budget.query_epsilon),
         "largest_epsilon": None if fits is None else float(fits),

@@ -79,7 +79,7 @@ class Present:
             (
                 "budget_used_ratio",
                 f'budget="{label(pot.name)}"',
-                spent.amount / max(1, limit.amount),
+                (limit.amount - spent.rest_of(limit)) / max(1, limit.amount),
             )
             for pot, spent, limit in self.proxy.budgets()
         ]

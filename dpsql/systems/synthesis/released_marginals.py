@@ -33,9 +33,9 @@ from dpsql.preparation.compilation import Compiler
 from dpsql.systems.synthesis.synthesis_plan import (
     MOST_CLIQUE,
     SynthesisPlan,
+    bound_loss,
     release_of,
     require_no_more,
-    spent_by,
 )
 from dpsql.systems.synthesis.synthetic_columns import Codes, cells, together
 from dpsql.vault.joint_run import JointRun
@@ -241,8 +241,8 @@ def _require_paid(plan: SynthesisPlan, pairs: Sequence[Prepared]) -> None:
     """Raise `Refused` if the maximum number of pairs could lose more than was charged."""
     accountant = accountants.get(plan.source.payer.budget.accountant)
     first = (*plan.keys.values(), *plan.singles)
-    event = spent_by(accountant, first, pairs, plan.choice, plan.edges)
-    if not accountant.loss(event).fits(plan.cost.loss):
+    loss = bound_loss(accountant, first, pairs, plan.choice, plan.edges)
+    if not loss.is_within(plan.cost.loss):
         raise Refused(Reason.UNSUPPORTED_PRIVATE_OPERATOR)
 
 

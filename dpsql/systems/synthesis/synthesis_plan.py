@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
+from functools import reduce
 from hashlib import sha256
 from itertools import combinations
 from math import isqrt
@@ -36,7 +37,7 @@ from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.notices import Reported
 from dpsql.model.tree import Parameter, Value, identifier
-from dpsql.model.vocabulary import Column, Event, Request
+from dpsql.model.vocabulary import Column, Event, Loss, Request
 from dpsql.preparation.compilation import Compiler
 from dpsql.preparation.private_bounds import largest_epsilon
 from dpsql.preparation.question import Account, Cost, Question, account
@@ -400,7 +401,23 @@ def _cost(
     event = spent_by(accountant, first, tuple(pairs.values()), choice, edges)
     words = [_QUESTION, str(fixed), *(prepared.earlier for prepared in first)]
     identity = sha256("\n".join(words).encode()).hexdigest()
-    return Cost(identity, event, accountants.price(accountant.loss(event), payer.budget))
+    loss = bound_loss(accountant, first, tuple(pairs.values()), choice, edges)
+    return Cost(identity, event, accountants.price(loss, payer.budget))
+
+
+def bound_loss(
+    accountant: Accountant,
+    first: Sequence[Prepared],
+    pairs: Sequence[Prepared],
+    choice: PairChoice | None,
+    edges: int,
+) -> Loss:
+    """Return a bound on the loss of all queries, the selection and `edges` pairs, in each
+    coordinate.
+    """
+    each = [(pair,) for pair in pairs] or [()]
+    events = (spent_by(accountant, first, pair, choice, edges) for pair in each)
+    return reduce(accountants.larger_loss, map(accountant.loss, events))
 
 
 def spent_by(
