@@ -106,8 +106,9 @@ class Tight:
     def loss(self, event: vocabulary.Event) -> vocabulary.Loss:
         """Return the sums of μ², δ, ε and the divergence of the parts, rounded up."""
         each = [(*_coordinates(part), self._divergence(part)) for part in event.parts]
-        zero = (Fraction(0),) * 4
-        squared, delta, *further = map(sum, zip(zero, *each, strict=True))
+        zero = Fraction(0)
+        columns = zip((zero,) * 4, *each, strict=True)
+        squared, delta, *further = (sum(column, zero) for column in columns)
         nano = (ceil(coordinate * vocabulary.NANO) for coordinate in further)
         return replace(loss_up(squared, delta), further=tuple(nano))
 
