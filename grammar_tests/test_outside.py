@@ -110,7 +110,7 @@ def test_nothing_is_imported_that_the_policy_does_not_name(installed: Path, tmp_
 def test_an_error_says_what_is_installed(installed: Path, tmp_path: Path) -> None:
     outside.install(installed, "ours", ACCOUNTANTS, basic="grammar_tests.outside_accountant:BASIC")
     path = policy(tmp_path, (NAMED[0], 'accountant = "renyi"'))
-    with pytest.raises(PolicyError, match="one of zcdp, pure, approximate, basic") as caught:
+    with pytest.raises(PolicyError, match="one of zcdp, pure, approximate, tight, basic") as caught:
         load(str(path))
     line = path.read_text().splitlines()[(caught.value.line or 0) - 1]
     assert line == 'accountant = "renyi"'
