@@ -2,9 +2,10 @@
 
 `python -m benchmarks.accountants [--delta 1e-6] [--most 1000]` draws sequences of 1 to 1,000
 questions from the accepted cases, each compiled at one ε. Every row has the ε of the sequence by
-PLD (extra `accounting`), and by each accountant as a multiple of that. Kinds: Gaussian noise alone;
-Gaussian noise beside choices and steps; choices and steps alone. `order` is that of the Rényi
-filter.
+PLD (extra `accounting`), and by each accountant as a multiple of that. PLD takes a choice of
+ε-bounded range for randomised response at ε/2, which is one: no accountant can charge less. Kinds:
+Gaussian noise alone; Gaussian noise beside choices and steps; choices and steps alone. `order` is
+that of the Rényi filter.
 """
 
 from __future__ import annotations
@@ -58,6 +59,18 @@ def pure_parts(event: Event) -> Event:
     return Event(tuple(part for part in event.parts if isinstance(part, kinds)))
 
 
+def least_of(event: Event) -> Event:
+    """Return an event that may be this one: choices as randomised response at ε/2."""
+    return Event(
+        tuple(
+            ApproximateEvent(part.epsilon / 2, rounds=part.rounds)
+            if isinstance(part, BoundedRangeEvent)
+            else part
+            for part in event.parts
+        )
+    )
+
+
 def case_events() -> dict[str, list[Event]]:
     """Return the events of the accepted cases by kind."""
     policy, engine = shop()
@@ -87,7 +100,7 @@ def rows(delta: Fraction, most: int) -> Iterator[tuple[str, ...]]:
     for kind, events in case_events().items():
         for count in (n for n in COUNTS if n <= most):
             chosen = [events[int(n)] for n in draws.integers(len(events), size=count)]
-            least = pld(chosen, delta)
+            least = pld([least_of(event) for event in chosen], delta)
             tight = accountants.get_for("tight", Decimal(least), Decimal(float(delta)))
             shares = []
             for each in (tight, accountants.get("zcdp")):
