@@ -30,6 +30,7 @@ from dpsql.ledgers.chain import State, checkpointed
 from dpsql.ledgers.sqlite import SqliteLedger, StoredLedger
 from dpsql.model.calendars import Calendar, Renewal
 from dpsql.model.dataclass import replace
+from dpsql.model.delegation import Delegation
 from dpsql.model.errors import LedgerError, Reason, Refused
 from dpsql.model.vocabulary import (
     UNBOUNDED,
@@ -481,6 +482,19 @@ def test_a_checkpoint_and_a_shared_answer_keep_every_filter(
         state: State = checkpointed(*last)
         assert state.losses["default", "ana"].further[0] >= 2 * UNBOUNDED
         assert state.limits["budget default"].most == MOST
+
+
+def test_a_delegation_is_compared_in_every_filter(ledger: StoredLedger) -> None:
+    most, until = Loss(10, 10**6, (20, 0)), datetime(9998, 1, 1, tzinfo=UTC)
+    agent = Delegation("bot", "ana", "default", Decimal(1), Decimal("1e-6"), until)
+    ledger.delegate(agent, most, "")
+    cap = Ceiling(agent.title, most, "default", frozenset({"bot"}))
+    paid = partial(PAID, analyst="bot", caps=(cap,))
+    ledger.charge(paid("q1", loss=Loss(15, 1, (20, 9))))
+    with pytest.raises(Refused) as refused:
+        ledger.charge(paid("q2", loss=Loss(1, 1, (1, 1))))
+    assert refused.value.reason is Reason.BUDGET_EXHAUSTED
+    ledger.verify()
 
 
 def test_a_ledger_adds_divergences_of_one_order(ledger: StoredLedger) -> None:
