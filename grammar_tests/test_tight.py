@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from functools import cache, partial
-from math import erfc, exp, inf, log, sqrt
+from math import erfc, exp, fsum, inf, log, sqrt
 from pathlib import Path
 from statistics import NormalDist
 
@@ -144,7 +144,8 @@ def test_charges_by_hand() -> None:
     assert told.further[1] == pytest.approx(3e7, rel=1e-5)  # 3 · 8 · 0.1² / 8
     noise = loss_of(bell(100))
     assert noise.amount == pytest.approx(1e7 * (1 + 1 / 1200), rel=1e-5)
-    assert noise.further == (UNBOUNDED, pytest.approx(8e9 / 200, abs=2))
+    assert noise.further[0] == UNBOUNDED
+    assert noise.further[1] == pytest.approx(8e9 / 200, abs=2)
     assert loss_of() == Loss(0)
     assert loss_of(ApproximateEvent(Fraction(0), Fraction(1, 10**9))) == Loss(0, 10**9)
 
@@ -180,7 +181,8 @@ def two_steps(mu: float, second: Callable[[float], float]) -> float:
     """δ of Gaussian noise that is seen in cells, followed by the worst step for each cell."""
     edges = np.linspace(-5, 5, 25)
     here, there = (np.diff([NORMAL.cdf(edge + shift) for edge in edges]) for shift in (0, mu))
-    return sum(p * second(EPSILON - log(p / q)) for p, q in zip(here, there, strict=True))
+    both = zip(here.tolist(), there.tolist(), strict=True)
+    return fsum(p * second(EPSILON - log(p / q)) for p, q in both)
 
 
 def two_filters(gaussian: float, renyi: float, orders: Sequence[int] = (ORDER,)) -> float:
@@ -514,11 +516,12 @@ def test_what_a_budget_says_of_its_filters() -> None:
 
 
 def test_the_divergence_of_every_part_is_that_of_the_reports() -> None:
-    parts = [BoundedRangeEvent(Fraction(1, 2)), ApproximateEvent(Fraction(1, 2)), bell(9)]
+    half = Fraction(1, 2)
+    parts: list[EventPart] = [BoundedRangeEvent(half), ApproximateEvent(half), bell(9)]
     for order in (4, 32):
         whole = loss_of(*parts, order=order).further[1] / 1e9
-        assert whole == pytest.approx(sum(renyi_divergence(p, order) for p in parts), abs=1e-8)
-        assert whole >= sum(renyi_divergence(p, order) for p in parts)
+        exact = fsum(renyi_divergence(part, order) for part in parts)
+        assert exact <= whole <= exact + 1e-8
     assert isinstance(accountants.get("tight"), Tight)
     assert tight.NAME == "tight"
 

@@ -132,9 +132,10 @@ class RemoteSession:
         except RemoteError:
             return None  # what the catalogue answers has no plan; what is wrong is told when asked
         plan: Mapping[str, Any] = json.loads(text)
-        charge = Loss(
-            *(round(Decimal(repr(plan["charge"][name])).scaleb(at)) for name, at in _AMOUNTS)
+        amount, delta = (
+            round(Decimal(repr(plan["charge"][name])).scaleb(at)) for name, at in _AMOUNTS
         )
+        charge = Loss(amount, delta)
         vain = next((str(line) for line in plan["told"] if line.startswith(_VAIN)), "")
         return QuestionPrice(Decimal(repr(plan["epsilon"])), charge, plan["accountant"], vain)
 

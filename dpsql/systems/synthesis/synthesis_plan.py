@@ -415,7 +415,7 @@ def bound_loss(
     """Return a bound on the loss of all queries, the selection and `edges` pairs, in each
     coordinate.
     """
-    each = [(pair,) for pair in pairs] or [()]
+    each: list[tuple[Prepared, ...]] = [(pair,) for pair in pairs] or [()]
     events = (spent_by(accountant, first, pair, choice, edges) for pair in each)
     return reduce(accountants.larger_loss, map(accountant.loss, events))
 

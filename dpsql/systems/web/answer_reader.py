@@ -120,10 +120,11 @@ def read_receipt(document: Mapping[str, Any], analyst: str) -> Receipt | None:
     """Return a receipt; None for an answer without private rows."""
     if "query_id" not in document:
         return None
-    charged, spent, limit = (
-        Loss(*(int(Decimal(document[name + end]).scaleb(at)) for end, at in _UNIT.items()))
+    numbers = (
+        [int(Decimal(document[name + end]).scaleb(at)) for end, at in _UNIT.items()]
         for name in ("charged", "spent", "limit")
     )
+    charged, spent, limit = (Loss(amount, delta) for amount, delta in numbers)
     question = document["question_epsilon"]
     return Receipt(
         query_id=document["query_id"],
