@@ -1,7 +1,6 @@
 """Sensitivity, noise, events and privacy loss, in the units of the ledger.
 
-The distances of a `Sensitivity` are those of PRIVACY.md R30, R73 and R75, the filters of a `Loss`
-those of R109.
+Distances of a `Sensitivity` and filters of a `Loss`: PRIVACY.md R30, R73, R75, R109.
 """
 
 from __future__ import annotations

@@ -110,18 +110,20 @@ def calibrate(
         blocks, queries = with_top(blocks, queries, paid, accountant)
     plan = _priced(blocks, queries, accountant, options.epsilon, shares)
     if polls or options.norms:
-        whole = _whole(plan.loss, allowance, sum(shares, Fraction(0)))
-        plan = replace(plan, loss=fill_filters(whole, accountant))
+        plan = replace(plan, loss=_whole(plan.loss, allowance, sum(shares), accountant))
     return replace(plan, polls=polls, certain=bounded.certain)
 
 
-def _whole(loss: Loss, allowance: Allowance, shares: Fraction) -> Loss:
+def _whole(
+    loss: Loss, allowance: Allowance, shares: Fraction | int, accountant: Accountant
+) -> Loss:
     """Raise a loss to the whole allowance of measurements that are charged before their bounds are
-    found.
+    found, in all filters.
 
     Noise is rounded up a little, so otherwise the charge would depend on the found bounds.
     """
-    return replace(loss, amount=max(loss.amount, floor(allowance.share(shares).amount * NANO)))
+    amount = max(loss.amount, floor(allowance.share(Fraction(shares)).amount * NANO))
+    return fill_filters(replace(loss, amount=amount), accountant)
 
 
 @dataclass(frozen=True, slots=True)
