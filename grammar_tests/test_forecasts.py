@@ -180,12 +180,10 @@ def test_a_forecast_has_no_more_values_than_an_answer(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "condition",
-    ["day >= DATE '0001-01-01'", "day >= TIMESTAMPTZ '0001-01-01 00:00:00+00'", "FALSE"],
+    ["day >= DATE '0001-01-01'", "day >= TIMESTAMPTZ '0001-01-01 00:00:00+00'"],
 )
-def test_conditions_on_the_first_day_or_never_true_have_a_forecast(
-    condition: str, free: Proxy
-) -> None:
-    """Clocks count from 1970, and know no such day; no rows have no mean to be divided by."""
+def test_conditions_on_the_first_day_have_a_forecast(condition: str, free: Proxy) -> None:
+    """Clocks count from 1970, and know no such day."""
     sql = f"SELECT COUNT(*) AS n FROM logins WHERE {condition}"
     (forecast,) = free.explain(request(sql, "2")).forecasts
     assert forecast is not None

@@ -190,7 +190,7 @@ def _require_allowed(book: Book, charge: Charge, ceilings: Sequence[Ceiling]) ->
             f"Budget {charge.budget} was charged under {accountant} before; accountants are "
             f"never mixed. Name a new budget, or go back to {accountant}."
         )
-    chain = live_chain(state.delegations, charge.analyst, book.ledger_time())
+    chain = live_chain(state.delegations, charge.analyst, book.ledger_time)
     for name in names_above(state.delegations, charge.analyst):
         if Stopped(None, name) in state.stopped:
             raise Refused(Reason.STOPPED_BY_OWNER, analyst=name)
@@ -277,7 +277,7 @@ def append_delegation(book: Book, new: Delegation, most: Loss, reason: str) -> N
         require_chain(state.delegations, new, state.charged())
     except ValueError as error:
         raise LedgerError(str(error)) from None
-    live_chain(state.delegations, new.delegator, book.ledger_time())
+    live_chain(state.delegations, new.delegator, book.ledger_time)
     book.append(
         EntryKind.LIMIT,
         analyst=new.agent,

@@ -7,7 +7,7 @@ sums of a person and all its agents are sums of one set of names, whenever they 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import TypeAlias
@@ -51,11 +51,13 @@ def require_chain(delegations: Delegations, new: Delegation, charged: Iterable[s
         raise ValueError(f"{new.delegator} is an agent's agent: the longest chain has three names.")
 
 
-def live_chain(delegations: Delegations, analyst: str, moment: int) -> Chain:
-    """Return the chain of an agent, in microseconds since 1970. Raises `Refused` where a part of it
-    has ended.
+def live_chain(delegations: Delegations, analyst: str, now: Callable[[], int]) -> Chain:
+    """Return the chain of an agent. Raises `Refused` if a part of it has ended.
+
+    The clock, in microseconds since 1970, is read for agents only.
     """
     chain = chain_of(delegations, analyst)
+    moment = now() if chain else 0
     for each in chain:
         if each.revoked or moment >= (each.until - _EPOCH) // _MICROSECOND:
             raise Refused(Reason.DELEGATION_ENDED, analyst=analyst, agent=each.agent)

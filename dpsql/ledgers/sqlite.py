@@ -193,7 +193,7 @@ class StoredLedger:
     def chain(self, analyst: str) -> Chain:
         """Return the delegations of an agent; see `Ledger.chain`."""
         with self._reading() as book:
-            return live_chain(book.state.delegations, analyst, book.ledger_time())
+            return live_chain(book.state.delegations, analyst, book.ledger_time)
 
     def person_of(self, analyst: str) -> str:
         """Return the person for whom an agent asks; see `Ledger.person_of`.

@@ -16,6 +16,7 @@ from dpsql.interfaces.cli.terminal import note
 from dpsql.interfaces.messages import printable
 from dpsql.interfaces.tables import grid
 from dpsql.ledgers import Ledger, Stopped
+from dpsql.model.public_times import now
 from dpsql.model.table_names import unknown_name
 
 if TYPE_CHECKING:
@@ -168,7 +169,7 @@ def delegate(
     from dpsql.owner.delegate_rights import delegate_rights  # noqa: PLC0415
 
     draft, moment = _draft(settings), until.replace(tzinfo=UTC)
-    if moment <= datetime.now(UTC):
+    if moment <= now():
         raise click.UsageError("--until must be later than now.")
     with closing(_open_ledger(draft)) as ledger:
         try:
