@@ -130,15 +130,16 @@ def _half_line(function: str, bound: Bound, kind: SqlType) -> Interval:
 
 
 def _next(bound: Bound, kind: SqlType, sign: int) -> Bound:
-    """Return the value just beyond `bound` in a type with a grid; `bound` itself otherwise."""
+    """Return the value just beyond `bound` in a type with a grid; `bound` itself otherwise, and at
+    the ends of dates.
+    """
     match bound:
         case Fraction() if kind.kind in (Kind.INTEGER, Kind.DECIMAL):
             step = Fraction(1, 10**kind.scale)
             return bound + sign * step if (bound / step).denominator == 1 else bound
-        case datetime():
-            return bound + sign * timedelta(microseconds=1)
         case date():
-            return bound + sign * timedelta(days=1)
+            step = timedelta(microseconds=1) if isinstance(bound, datetime) else timedelta(days=1)
+            return bound if bound in (type(bound).min, type(bound).max) else bound + sign * step
         case _:
             return bound
 

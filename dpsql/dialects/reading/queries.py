@@ -151,8 +151,9 @@ def _item(node: exp.Expression, origin: Origin) -> tree.SelectItem:
     star = star_of(node, origin, expression)
     if star is not None:
         return tree.SelectItem(star)
+    value = _value(node, origin)
     label = figure_name(node) if origin.dialect == "postgres" else describe_column(node)
-    return tree.SelectItem(_value(node, origin), label=label)
+    return tree.SelectItem(value, label=label)
 
 
 def _value(node: exp.Expression, origin: Origin) -> tree.Expression:

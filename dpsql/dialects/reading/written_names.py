@@ -150,7 +150,7 @@ def _cast(node: exp.Expression) -> str:
     word = "TRY_CAST" if isinstance(node, exp.TryCast) else "CAST"
     kind = node.args["to"]
     name = str(getattr(kind.this, "name", kind.this))
-    digits = ", ".join(str(each.this.this) for each in kind.expressions)
+    digits = ", ".join(each.name for each in kind.expressions)
     name = _TYPES.get(name, name) + (f"({digits})" if digits else "")
     return f"{word}({_text(node.this)} AS {'DECIMAL' if name == _UNLIMITED else name})"
 
