@@ -14,7 +14,7 @@ import duckdb
 import pytest
 from click.testing import CliRunner
 
-from dpsql.compiler.track import joins, same_unit_columns, track
+from dpsql.compiler.track import joins, per_unit, same_unit_columns
 from dpsql.interfaces.cli import main
 from dpsql.interfaces.comments import column_comment
 from dpsql.model.errors import PolicyError, Reason, Refused
@@ -155,7 +155,9 @@ def test_a_column_that_is_believed_where_a_row_differs_is_found(tmp_path: Path) 
 def test_a_group_of_null_that_mixes_people_is_found(tmp_path: Path) -> None:
     """The wrong twin of the rule of NULL: each person has a group of NULL, and the text has one."""
     sql = "SELECT COUNT(*) FROM (SELECT pid FROM items GROUP BY pid) AS s"
-    with patch.object(track, "name_unit", lambda keys, _: frozenset[Fact]() if [*keys] else None):
+    with patch.object(
+        per_unit, "name_unit", lambda keys, _: frozenset[Fact]() if [*keys] else None
+    ):
         policy = world(0).policy(tmp_path, recorded=True)
         assert list(wrong(world(0), policy, [sql])) == [f"answer: {sql}"]
 

@@ -25,7 +25,7 @@ SQL = (
 def test_errors_are_stated_beside_their_numbers(proxy: Proxy) -> None:
     answer = proxy.ask(request(SQL))
     assert [column.name for column in answer.columns] == [
-        "segment", "n", "e", "low", "dp_interval_high",
+        "segment", "n", "e", "low", "dp_interval_high(n)",
     ]  # fmt: skip
     for (_, n, e, low, high), errors, margins in zip(
         answer.rows, answer.errors, answer.margins, strict=True

@@ -67,16 +67,20 @@ class EqualCounts:
 
     def __init__(self, blocks: Sequence[PrivateBlock], outer: Relation, judge: CertainRows) -> None:
         self.reasons: dict[NoRows, None] = {}
-        self._judge, self._of = judge, dict[int, tuple[int, AggregateCall]]()
-        if all(isinstance(part, _PLAIN) for part in relations(outer)):
-            for released in relations(outer):
-                if isinstance(released, algebra.Released):
-                    block = blocks[released.block]
-                    calls = [block.measures[n].call for n in released.measures]
-                    fields = released.fields[len(block.keys) :]
-                    for field, call in zip(fields, calls, strict=True):
-                        if call.function == "count":
-                            self._of[field.id] = released.block, _whole(call, block, judge)
+        self._of = dict[int, tuple[int, AggregateCall]]()
+        parts = list(relations(outer))
+        counts = [
+            (field.id, released.block, block.measures[place].call)
+            for released in parts
+            if isinstance(released, algebra.Released) and (block := blocks[released.block])
+            for field, place in zip(
+                released.fields[len(block.keys) :], released.measures, strict=True
+            )
+            if block.measures[place].call.function == "count"
+        ]
+        if len(counts) > 1 and all(isinstance(part, _PLAIN) for part in parts):
+            for field, number, call in counts:
+                self._of[field] = number, _whole(call, blocks[number], judge)
 
     def folded(self, relation: Relation) -> Relation:
         """Return the relation with constants for what equal counts decide."""
