@@ -138,8 +138,8 @@ def _next(bound: Bound, kind: SqlType, sign: int) -> Bound:
             step = Fraction(1, 10**kind.scale)
             return bound + sign * step if (bound / step).denominator == 1 else bound
         case date():
-            step = timedelta(microseconds=1) if isinstance(bound, datetime) else timedelta(days=1)
-            return bound if bound in (type(bound).min, type(bound).max) else bound + sign * step
+            tick = timedelta(microseconds=1) if isinstance(bound, datetime) else timedelta(days=1)
+            return bound if bound in (type(bound).min, type(bound).max) else bound + sign * tick
         case _:
             return bound
 
