@@ -84,20 +84,18 @@ def _filters_text(proxy: Proxy) -> list[str]:
     lines = []
     for pot in proxy.standings():
         filters = _filters(pot)
-        each = (
-            f"{use['name']} {'holds' if use['holds'] else 'does not hold'} ({_used(use)})"
-            for use in filters
-        )
         if filters:
             title = printable(pot.cap or pot.budget.name)
-            lines.append(f"{title}: one filter has to hold. {', '.join(each)}.")
+            lines.append(f"{title}: one filter has to hold. {'; '.join(map(_use_text, filters))}.")
     return ["", *lines] if lines else []
 
 
-def _used(use: dict[str, Any]) -> str:
-    limit = rounded(Decimal(str(use["limit"])))
-    spent = "no bound" if use["spent"] is None else rounded(Decimal(str(use["spent"])))
-    return f"{spent} of {limit}"
+def _use_text(use: dict[str, Any]) -> str:
+    """Return a filter with what is spent of its limit, in words."""
+    if use["spent"] is None:
+        return f"{use['name']} does not bound Gaussian noise"
+    spent, limit = (rounded(Decimal(str(use[part]))) for part in ("spent", "limit"))
+    return f"{use['name']} {'holds' if use['holds'] else 'is passed'} ({spent} of {limit})"
 
 
 def _filters(pot: Standing) -> list[dict[str, Any]]:
