@@ -523,7 +523,7 @@ def test_a_draft_of_files_answers(files: Path) -> None:
         "table": "people",
         "key": "person_id",
         "neighbours": "add_remove",
-        "epsilon": 1.0,
+        "epsilon": "sum",
     }
     run(files, "check")
     assert set("±…") & set(run(files, "query", "SELECT SUM(n) AS n FROM visits").stdout)
