@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from math import exp, expm1, sqrt
+from math import exp, expm1, fsum, sqrt
 from typing import assert_never
 
-import numpy as np
-
-from dpsql.mechanisms.tails import gaussian_weights, reach
+from dpsql.mechanisms.tails import reach
 from dpsql.model.vocabulary import Mechanism, Noise
 
 _SMOOTH = 8
@@ -35,9 +33,10 @@ def standard_deviation(noise: Noise) -> float:
             scale = sqrt(noise.scale)
             if scale >= _SMOOTH:
                 return scale
-            weights = gaussian_weights(scale, 40 * _SMOOTH)
-            squares = np.arange(weights.size, dtype=np.float64) ** 2
-            return sqrt(2 * float(squares @ weights) / (2 * float(weights.sum()) - 1))
+            # NumPy's exponentials and sums differ between processors in the last digit.
+            weights = [exp(-((x / scale) ** 2) / 2) for x in range(40 * _SMOOTH)]
+            squares = fsum(x * x * weight for x, weight in enumerate(weights))
+            return sqrt(2 * squares / (2 * fsum(weights) - 1))
         case _:
             assert_never(noise.mechanism)
 
