@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-MOST_OF_A_REFUSAL, MOST_OF_A_COUNT = 260, 1084
+MOST_OF_A_REFUSAL, MOST_OF_A_COUNT = 258, 1081
 COUNTED = "import json; from benchmarks import house; print(json.dumps([*house.traces()]))"
 
 

@@ -1,21 +1,21 @@
 """A `dataclass` decorator like that of the standard library, made cheaply for classes with slots.
 
 The standard library compiles six methods of every class at import. That is most of the import time
-of a package with five hundred such classes, and a process that answers one question uses a third of
-them. Here a method is compiled when it is called, and a constructor after it has made some
-instances. `fields`, `replace`, patterns and signatures ask the standard library when they are used.
-A type checker sees the standard decorator.
+of a package with five hundred such classes. Here a constructor is compiled once for all classes
+with as many fields, and has the names of their fields in each. Other methods are compiled when they
+are called. `fields` and `replace` ask the standard library when they are used. A type checker sees
+the standard decorator.
 """
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from dataclasses import MISSING, Field, FrozenInstanceError, field, replace
 from dataclasses import dataclass as of_library
-from functools import cached_property
-from itertools import count
+from functools import cache
+from itertools import pairwise
 from reprlib import recursive_repr
+from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 __all__ = ["dataclass", "field", "replace"]
@@ -42,92 +42,78 @@ else:
         return make(cls, **options) if cls else lambda plain: make(plain, **options)
 
 
-FEW = 8
-"""Number of instances that are made before the constructor is compiled."""
-
 _SHAPE = "__dpsql_shape__"
 _ORDER = {"__lt__": "<", "__le__": "<=", "__gt__": ">", "__ge__": ">="}
 
 
 class _Shape:
-    """The declarations of a class, and the parts that are made from them on demand."""
+    """The declarations of a class, and the methods that are made from them."""
 
     def __init__(self, plain: type, own: dict[str, Any], **options: bool) -> None:
-        self._plain, self._own, self.options = plain, own, options
-
-    @cached_property
-    def fields(self) -> dict[str, Field[Any]]:
-        """The fields, with those of base classes, in their order."""
-        values: dict[str, Field[Any]] = {}
-        for base in self._plain.__mro__[:0:-1]:
-            values |= vars(base)[_SHAPE].fields if _SHAPE in vars(base) else {}
-        for name, value in self._own.items():
-            values[name] = value if isinstance(value, Field) else field(default=value)
-            if values[name].kw_only is MISSING:
-                values[name].kw_only = self.options["kw_only"]
-        return values
-
-    @cached_property
-    def names(self) -> tuple[str, ...]:
-        return tuple(self.fields)
+        self._plain, self.options = plain, options
+        self.fields: dict[str, Field[Any]] = {}
+        for base in plain.__mro__[:0:-1]:
+            self.fields |= vars(base)[_SHAPE].fields if _SHAPE in vars(base) else {}
+        for name, value in own.items():
+            self.fields[name] = value if isinstance(value, Field) else field(default=value)
+            if self.fields[name].kw_only is MISSING:
+                self.fields[name].kw_only = options["kw_only"]
+        self.match_args = tuple(name for name, one in self.fields.items() if not one.kw_only)
 
     def library(self, **options: bool) -> Any:
         """Return a class with these fields as the standard library makes it, without methods."""
         bases = [base for base in self._plain.__mro__[::-1] if _SHAPE in vars(base)]
         kinds = {name: kind for base in bases for name, kind in base.__annotations__.items()}
         kinds |= self._plain.__annotations__
-        body = {"__annotations__": {name: kinds[name] for name in self.names}, **self.fields}
+        body = {"__annotations__": {name: kinds[name] for name in self.fields}, **self.fields}
         body["__doc__"] = self._plain.__name__  # else it would write one
         options |= {"init": False, "repr": False, "eq": False, "match_args": False}
         return of_library(**options)(type(self._plain.__name__, (), body))
 
-    @cached_property
-    def match_args(self) -> tuple[str, ...]:
-        return tuple(name for name, one in self.fields.items() if not one.kw_only)
+    def names_with(self, option: str) -> list[str]:
+        return [name for name, one in self.fields.items() if getattr(one, option)]
 
-    def is_filled(self, instance: Any, given: tuple[Any, ...], named: dict[str, Any]) -> bool:
-        """Set the values of an instance if these arguments fit the constructor; return whether they
-        do.
-        """
-        values = dict(zip(self.match_args, given, strict=False)) | named
-        if len(values) < len(given) + len(named) or not values.keys() <= self.fields.keys():
-            return False
-        for name, one in self.fields.items():
-            if name in values:
-                continue
-            if one.default is not MISSING:
-                values[name] = one.default
-            elif one.default_factory is not MISSING:
-                values[name] = one.default_factory()
-            else:
-                return False
-        for name in self.names:
-            object.__setattr__(instance, name, values[name])
-        if hasattr(self._plain, "__post_init__"):
-            instance.__post_init__()
-        return True
+    def constructor(self, cls: type) -> FunctionType:
+        """Return `__init__`, which calls the setter of each slot of `cls`."""
+        parameters, lines, defaults = ["self"], list[str](), dict[str, object]()
+        scope: dict[str, Any] = {"MISSING": MISSING}
+        names = [*self.match_args, *self.names_with("kw_only")]
+        for n, name in enumerate(names):
+            one, value = self.fields[name], f"x{n}"
+            scope[f"set_{n}"] = getattr(cls, name).__set__
+            if one.default_factory is not MISSING:
+                scope[f"make_{n}"] = one.default_factory
+                value = f"make_{n}() if x{n} is MISSING else x{n}"
+            if one.default is not MISSING or one.default_factory is not MISSING:
+                defaults[name] = one.default
+            parameters += [*["*"] * (n == len(self.match_args)), f"x{n}"]
+            lines.append(f" set_{n}(self, {value})\n")
+        if hasattr(cls, "__post_init__"):
+            lines.append(" self.__post_init__()\n")
+        text = f"def __init__({', '.join(parameters)}):\n{''.join(lines)} return"
+        code = _compiled(text).replace(co_varnames=("self", *names))
+        method = _method(cls, code, scope)
+        named = names[len(self.match_args) :]
+        method.__kwdefaults__ = {name: defaults[name] for name in named if name in defaults}
+        for before, following in pairwise(self.match_args):
+            if before in defaults and following not in defaults:
+                raise TypeError(f"non-default argument {following!r} follows default argument")
+        method.__defaults__ = tuple(defaults[n] for n in self.match_args if n in defaults)
+        return method
 
-    def text(self, method: str, scope: dict[str, Any]) -> str:
-        """Return a method's source, and add to `scope` the names that it uses besides setters of
-        slots.
-        """
-        if method == "__init__":
-            parameters, named, lines = ["self"], list[str](), list[str]()
-            for name, one in self.fields.items():
-                parameter = value = name
-                if one.default is not MISSING:
-                    scope[f"__default_{name}"] = one.default
-                    parameter += f"=__default_{name}"
-                elif one.default_factory is not MISSING:
-                    scope[f"__make_{name}"] = one.default_factory
-                    parameter += "=MISSING"
-                    value = f"__make_{name}() if {name} is MISSING else {name}"
-                (named if one.kw_only else parameters).append(parameter)
-                lines.append(f" __set_{name}(self, {value})\n")
-            if hasattr(self._plain, "__post_init__"):
-                lines.append(" self.__post_init__()\n")
-            listed = ", ".join([*parameters, *["*"] * bool(named), *named])
-            return f"def __init__({listed}):\n{''.join(lines)} return"
+    def method(self, name: str) -> Callable[..., Any]:
+        """Return a method that is compiled when it is called the first time."""
+
+        def compiled_when_called(instance: object, /, *given: object) -> Any:
+            cls = next(base for base in type(instance).__mro__ if vars(base).get(_SHAPE) is self)
+            method: Any = _method(cls, _compiled(self.text(name)), {})
+            setattr(cls, name, recursive_repr()(method) if name == "__repr__" else method)
+            return method(instance, *given)
+
+        return compiled_when_called
+
+    def text(self, method: str) -> str:
+        """Return the source of `__repr__`, `__eq__`, `__hash__` or a method of an order."""
         if method == "__repr__":
             shown = ", ".join(f"{name}={{self.{name}!r}}" for name in self.names_with("repr"))
             return f"def __repr__(self):\n return f'{{type(self).__qualname__}}({shown})'"
@@ -141,8 +127,19 @@ class _Shape:
         same = "other.__class__ is self.__class__"
         return f"def {method}(self, other):\n return {compared} if {same} else NotImplemented"
 
-    def names_with(self, option: str) -> list[str]:
-        return [name for name, one in self.fields.items() if getattr(one, option)]
+
+def _method(cls: type, code: CodeType, scope: dict[str, Any]) -> FunctionType:
+    method = FunctionType(code, scope)
+    method.__qualname__ = f"{cls.__qualname__}.{code.co_name}"
+    return method
+
+
+@cache
+def _compiled(text: str) -> CodeType:
+    scope: dict[str, Any] = {}
+    exec(text, scope)  # noqa: S102 - names of fields, which are identifiers
+    code: CodeType = scope.popitem()[1].__code__
+    return code
 
 
 def _slotted(
@@ -158,83 +155,53 @@ def _slotted(
     kinds = plain.__annotations__.items()
     own = {name: body.pop(name, MISSING) for name, kind in kinds if "ClassVar" not in str(kind)}
     above = {name for base in plain.__mro__[1:] for name in vars(base).get("__slots__", ())}
-    methods = ["__init__", *["__repr__"] * repr, *["__eq__"] * eq, *list(_ORDER) * order]
+    shape = _Shape(plain, own, frozen=frozen, kw_only=kw_only)
+    methods = [*["__repr__"] * repr, *["__eq__"] * eq, *list(_ORDER) * order]
     if eq and body.get("__hash__") is None and ("__eq__" in body or "__hash__" not in body):
         body["__hash__"] = None
         if frozen:
             del body["__hash__"]
             methods.append("__hash__")
-    shape = _Shape(plain, own, frozen=frozen, kw_only=kw_only)
     cls = type(plain)(
         plain.__name__,
         plain.__bases__,
         {
-            **{name: _compiled_when_called(shape, name) for name in methods},
+            **{name: shape.method(name) for name in methods},
             **(_FROZEN if frozen else {}),
             **_READ,
             "__replace__": replace,
+            "__match_args__": shape.match_args,
             **body,
             "__slots__": tuple(name for name in own if name not in above),
             _SHAPE: shape,
         },
     )
     cls.__qualname__ = plain.__qualname__
+    if "__init__" not in body:
+        setattr(cls, "__init__", shape.constructor(cls))  # noqa: B010 - for the type checker
     return cls
-
-
-def _compiled_when_called(shape: _Shape, name: str) -> Callable[..., Any]:
-    calls = count()
-
-    def method(self: object, /, *given: Any, **named: Any) -> Any:
-        seldom = name == "__init__" and next(calls) < FEW
-        if seldom and shape.is_filled(self, given, named):
-            return None
-        owner = next(base for base in type(self).__mro__ if vars(base).get(_SHAPE) is shape)
-        return _compile(owner, name)(self, *given, **named)
-
-    return method
-
-
-def _compile(cls: Any, name: str) -> Callable[..., Any]:
-    """Compile a method, with a setter for every slot, and store it in the class."""
-    shape: _Shape = vars(cls)[_SHAPE]
-    scope = {f"__set_{slot}": getattr(cls, slot).__set__ for slot in shape.names}
-    scope["MISSING"] = MISSING
-    exec(shape.text(name, scope), scope)  # noqa: S102 - names of fields, which are identifiers
-    method: Callable[..., Any] = scope[name]
-    method.__qualname__ = f"{cls.__qualname__}.{name}"
-    setattr(cls, name, recursive_repr()(method) if name == "__repr__" else method)
-    return method
 
 
 class _Read:
     """An attribute of a class that is computed when it is read."""
 
-    def __init__(self, name: str, of: Callable[[type, _Shape], Any]) -> None:
+    def __init__(self, name: str, of: Callable[[_Shape], Any]) -> None:
         self._name, self._of = name, of
 
     def __get__(self, instance: object, owner: type) -> Any:
         cls = next(base for base in owner.__mro__ if _SHAPE in vars(base))
-        values = self._of(cls, vars(cls)[_SHAPE])
+        values = self._of(vars(cls)[_SHAPE])
         setattr(cls, self._name, values)
         return values
 
 
-def _signature(cls: type, shape: _Shape) -> inspect.Signature:  # noqa: ARG001
-    whole = inspect.signature(_compile(cls, "__init__"))
-    return whole.replace(parameters=list(whole.parameters.values())[1:])
-
-
 _READ = {
-    name: _Read(name, of)
-    for name, of in {
-        "__dataclass_fields__": lambda _, shape: shape.library().__dataclass_fields__,
-        "__dataclass_params__": lambda _, shape: (
-            shape.library(**shape.options).__dataclass_params__
-        ),
-        "__match_args__": lambda _, shape: shape.match_args,
-        "__signature__": _signature,
-    }.items()
+    "__dataclass_fields__": _Read(
+        "__dataclass_fields__", lambda shape: shape.library().__dataclass_fields__
+    ),
+    "__dataclass_params__": _Read(
+        "__dataclass_params__", lambda shape: shape.library(**shape.options).__dataclass_params__
+    ),
 }
 
 
@@ -247,11 +214,11 @@ def _refuse_to_delete(self: object, name: str) -> None:  # noqa: ARG001
 
 
 def _state(self: Any) -> list[Any]:
-    return [getattr(self, name) for name in self.__dpsql_shape__.names]
+    return [getattr(self, name) for name in self.__dpsql_shape__.fields]
 
 
 def _restore(self: Any, state: list[Any]) -> None:
-    for name, value in zip(self.__dpsql_shape__.names, state, strict=True):
+    for name, value in zip(self.__dpsql_shape__.fields, state, strict=True):
         object.__setattr__(self, name, value)
 
 
