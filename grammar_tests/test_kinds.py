@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import date, datetime, time
 from functools import cache
 from pathlib import Path
@@ -32,7 +33,7 @@ from dpsql.model.resources import Database
 from dpsql.model.schema import Schema
 from dpsql.model.tree import TIME
 from dpsql.model.tree import UUID as UUID_TYPE
-from dpsql.model.vocabulary import Column, Noisy, Policy
+from dpsql.model.vocabulary import Column, Noisy, Policy, TablePolicy
 from dpsql.owner.check import check
 from dpsql.policy import init
 from dpsql.policy.bind import bind
@@ -338,6 +339,42 @@ def test_a_text_that_is_no_json_has_nothing_in_it() -> None:
     plan = planned("SELECT payload->>'country' AS c, SUM(payload.n) FROM people GROUP BY 1")
     ((counted,),) = [integers(plan, other)]
     assert {key: numbers[0] for key, numbers in counted.items()} == {(None,): 0}
+
+
+LONG_JSON = """'{"n": 7, "deep": [' || repeat('1,', 2000000) || '1]}'"""
+"""JSON of four megabytes, for which its parser takes more than sixty."""
+
+
+def sums_with_json(sql: str, most: int | None = None) -> list[Any]:
+    """The integers of a query where one person has this JSON; `most` is its longest length."""
+    there = duckdb.connect(config={"threads": 1})
+    there.execute(DATA)
+    there.execute(f"UPDATE people SET payload = {sql} WHERE payload.n = '7'")
+    there.execute("SET memory_limit = '60MB'")
+    policy, _ = bound()
+    if most is not None:
+        policy = policy.with_tables(lambda table: read_to(table, most))
+    return list(
+        integers(
+            compiled("SELECT SUM(payload.n) FROM people", policy, engine()), PlainEngine(there)
+        )
+    )
+
+
+def read_to(table: TablePolicy, most: int) -> TablePolicy:
+    columns = (
+        replace(c, reading=c.reading and replace(c.reading, most=most)) for c in table.columns
+    )
+    return replace(table, columns=tuple(columns))
+
+
+def test_a_long_json_is_null_and_makes_no_query_fail() -> None:
+    assert sums_with_json(LONG_JSON) == sums_with_json("NULL") != sums_with_json("payload")
+
+
+def test_wrong_twin_a_long_json_that_is_parsed() -> None:
+    with pytest.raises(duckdb.OutOfMemoryException):
+        sums_with_json(LONG_JSON, 0)
 
 
 @pytest.mark.parametrize(

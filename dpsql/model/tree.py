@@ -120,7 +120,8 @@ def decimal(precision: int, scale: int) -> SqlType:
 class StoredAs:
     """Reading of the value at `path` in `column`: fields and places from 1, of JSON or nested.
 
-    It is converted, and NULL if that fails. A text is cut to `most` characters, unless that is 0.
+    It is converted, and NULL if that fails. A text is cut to `most` characters, unless that is 0;
+    JSON of more bytes is NULL.
     """
 
     column: str

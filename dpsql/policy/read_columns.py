@@ -8,6 +8,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
+from dpsql.model.dataclass import replace
 from dpsql.model.schema import SchemaColumn, SchemaTable
 from dpsql.model.tree import VARCHAR, StoredAs, Value
 from dpsql.policy.check_constraints import Check, checks
@@ -20,13 +21,15 @@ def reading_of(
     """Return how a column is read; a text that may be longer is cut to `most` characters.
 
     Keys and links are not cut, because different units would have one key; listed values need no
-    cut. Where these may be long, long ones are NULL.
+    cut. Where these may be long, long ones are NULL. So is a long JSON, whatever is read of it.
     """
     reading = stored.reading
+    if reading is not None and reading.json:
+        return replace(reading, most=most)
     if stored.type != VARCHAR:
         return reading
     if reading is not None:
-        return StoredAs(reading.column, reading.path, reading.json, most if reading.path else 0)
+        return replace(reading, most=most if reading.path else 0)
     cuts = stored.may_be_long and not _is_listed(column) and not _identifies(table, stored)
     return StoredAs(stored.name, most=most) if cuts else None
 

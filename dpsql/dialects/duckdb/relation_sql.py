@@ -1,6 +1,6 @@
 """Relations as DuckDB SQL: the parts that are specific to DuckDB.
 
-Proof (PRIVACY.md R99). Every DOUBLE of a table is read here, and becomes canonical here.
+Proof (PRIVACY.md R99, R101). Every DOUBLE of a table is read here, and becomes canonical here.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def column_sql(alias: str, column: Field, reading: tree.StoredAs | None) -> str:
     """
     if reading is not None:
         text = _read(f"{alias}.{tree.identifier(reading.column)}", reading, column.type)
-        if reading.most:
+        if reading.most and not reading.json:
             text = f"left({text}, {reading.most})"
         return without_nan(f"{text} + 0.0") if column.type.kind is tree.Kind.DOUBLE else text
     name = _named(alias, column)
@@ -98,8 +98,13 @@ def _named(alias: str, column: Field) -> str:
 
 
 def _read(stored: str, reading: tree.StoredAs, kind: tree.SqlType) -> str:
-    """Return the value at a path, in its type; NULL for a text that is not JSON."""
+    """Return the value at a path, in its type; NULL for a text that is not JSON, or a long one.
+
+    To parse JSON takes many times its memory: one of some megabytes would make a query fail.
+    """
     if reading.json:
+        if reading.most:
+            stored = f"CASE WHEN strlen({stored}) <= {reading.most} THEN {stored} END"
         way = "".join(f"[{s - 1}]" if isinstance(s, int) else f".{_key(s)}" for s in reading.path)
         path = constant(tree.Literal(f"${way}", tree.VARCHAR))
         return f"TRY_CAST(TRY(json_extract_string({stored}, {path})) AS {tree.type_name(kind)})"
