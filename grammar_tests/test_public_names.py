@@ -17,7 +17,7 @@ from grammar_tests.fakes import EXPLANATION
 
 Surface = Mapping[str, frozenset[str]]
 PRIVATE = {
-    "Connection": {"proxy", "request", "stopped_by"},
+    "Connection": {"proxy", "request", "run_of_session", "shown", "stopped_by"},
     "Cursor": {"only_answer", "take"},
 }
 """Attributes that no program needs, and that the page does not promise."""

@@ -129,6 +129,9 @@ def test_a_remembered_answer_is_the_same_and_free(web: WebDoor) -> None:
     assert (again["receipt"]["remembered"], again["receipt"]["charged"]) == (True, 0)
 
 
+MEAN = "SELECT AVG(age) AS age FROM customers"
+
+
 def test_options_are_those_of_the_other_interfaces(web: WebDoor) -> None:
     cheap = web.ask("SELECT COUNT(*) AS n FROM logins", epsilon="0.25", confirm=True).json
     assert cheap["receipt"]["epsilon"] == 0.25
@@ -140,6 +143,13 @@ def test_options_are_those_of_the_other_interfaces(web: WebDoor) -> None:
     precise = web.ask("SELECT COUNT(*) AS n FROM customers WHERE age > 30", within="20").json
     n = precise["rows"][0]["n"]
     assert n["high"] - n["low"] <= 40
+    every = web.ask(MEAN).json["rows"][0]["age"]
+    short = web.ask(MEAN, digits="interval").json
+    assert short["receipt"]["remembered"]
+    shown = short["rows"][0]["age"]
+    assert len(str(shown["estimate"])) < len(str(every["estimate"]))
+    assert (shown["low"], shown["high"]) == pytest.approx((every["low"], every["high"]))
+    assert web.ask(MEAN, digits="few").status == 400
     spelled = web.ask("SELECT COUNT(*)::int4 AS n FROM orders", dialect="postgres")
     assert spelled.status == 200, spelled.body
 

@@ -258,6 +258,11 @@ def test_errors_are_columns_when_wanted(client: Client) -> None:
     assert client.query("SELECT segment FROM v") == "TDDCZ"
     client.query("SET dpsql.errors = some")
     assert client.errors[-1][0] == "22023"
+    assert "'*_low, *_high'" in client.error["H"]
+    client.query(f"SET dpsql.errors = 'lo_*, *.hi'; {COUNT}")
+    assert [name for name, *_ in columns(client.of(b"T")[-1])][2:] == ["lo_n", "n.hi"]
+    client.query(f"PREPARE odd AS {COUNT}; SET dpsql.errors = text; EXECUTE odd")
+    assert [len(row) for row in client.rows] == [4, 4]
     client.query("DROP VIEW v; RESET dpsql.errors; DEALLOCATE ALL")
 
 

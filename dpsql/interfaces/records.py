@@ -78,27 +78,58 @@ def record_columns(answer: Answer, *, margins: bool = True) -> tuple[RecordColum
     return tuple(columns)
 
 
-ENDS = {"columns": (_LOW, _HIGH), "superset": ("__yhat_lower", "__yhat_upper")}
-"""Endings of the names of the two ends of the interval of `n`, by the style that is asked for.
+ENDS = {"columns": ("*_low", "*_high"), "superset": ("*__yhat_lower", "*__yhat_upper")}
+"""Names of the two ends of the interval of a number `*`, by the style that is asked for.
 
 Superset draws a band between columns of its two names.
 """
+_LONGEST_PATTERN = 63
+
+
+def end_patterns(style: str) -> tuple[str, str]:
+    """Return the two names of a style, or a pattern of two names. Raises ValueError.
+
+    >>> end_patterns("columns"), end_patterns("lo_*, hi_*")
+    (('*_low', '*_high'), ('lo_*', 'hi_*'))
+    """
+    low, comma, high = (part.strip() for part in style.partition(","))
+    if style in ENDS:
+        return ENDS[style]
+    are_names = all(p.count("*") == 1 and p.isprintable() and p != "*" for p in (low, high))
+    if not (comma and are_names and low != high) or max(map(len, (low, high))) > _LONGEST_PATTERN:
+        raise ValueError(style)
+    return low, high
 
 
 def with_rounded_fractions(answer: Answer) -> Answer:
-    """Return the answer with noisy fractions rounded to the digits that their errors leave."""
-    rows = tuple(
-        tuple(map(_rounded, row, margins))
-        for row, margins in zip(answer.rows, answer.margins, strict=True)
+    """Return the answer with noisy fractions rounded to the digits that their errors leave.
+
+    The intervals stay where they are, so that a rounded number is not always in the middle.
+    """
+    if answer.flow is not None:
+        return answer
+    exact: Halves = (None,) * len(answer.columns)
+    given = answer.halves or Repeated(exact, len(answer.rows))
+    cells = zip(answer.rows, answer.margins, given, strict=True)
+    rounded = [list(map(_rounded, row, margins, halves or exact)) for row, margins, halves in cells]
+    return replace(
+        answer,
+        rows=tuple(tuple(value for value, _, _ in row) for row in rounded),
+        margins=tuple(tuple(margin for _, margin, _ in row) for row in rounded),
+        halves=tuple(tuple(half for _, _, half in row) for row in rounded),
     )
-    return answer if answer.flow is not None else replace(answer, rows=rows)
 
 
-def _rounded(value: Any, margin: float | None) -> Any:
+def _rounded(value: Any, margin: float | None, half: Half) -> tuple[Any, float | None, Half]:
+    """Return a number with its margin and half, rounded if it is a noisy fraction."""
     if margin is None or not isfinite(margin) or margin <= 0:
-        return value
-    noisy = isinstance(value, float | Decimal) and isfinite(value)
-    return round(value, significant_places(margin)) if noisy else value
+        return value, margin, half
+    if not isinstance(value, float | Decimal) or not isfinite(value):
+        return value, margin, half
+    shown = round(value, significant_places(margin))
+    below, above = half or (margin, margin)
+    moved = float(shown - value)  # type: ignore[operator]
+    return shown, max(below + moved, above - moved), (below + moved, above - moved)
 
 
 def end_columns(columns: Sequence[Column], style: str = "columns") -> tuple[Column, ...]:
@@ -110,10 +141,10 @@ def end_columns(columns: Sequence[Column], style: str = "columns") -> tuple[Colu
     """
     taken = {column.name for column in columns}
     return tuple(
-        Column(unique(f"{c.name}{end}", taken), c.type if c.type == INTERVAL else DOUBLE)
+        Column(unique(end.replace("*", c.name), taken), c.type if c.type == INTERVAL else DOUBLE)
         for c in columns
         if c.type.is_measured
-        for end in ENDS[style]
+        for end in end_patterns(style)
     )
 
 

@@ -142,6 +142,8 @@ def _type_of(value: tree.Value, given: object, span: tree.Span) -> tree.SqlType:
             return tree.UUID
         case _:
             why = f"no literal for this {type(given).__name__}"
+            if isinstance(given, bytes):
+                why = "no column has bytes; pass a text, as in value.decode()"
             raise Refused(Reason.BAD_PARAMETER, span, why=why)
 
 

@@ -1,18 +1,19 @@
 """PEP 249: `connect`, connections, and an exception tree with SQLSTATE and reason.
 
-Every statement is a SELECT and writes nothing, so `commit` and `rollback` do nothing. A charge is
-not part of a transaction and is never rolled back.
+Nothing is written, so a transaction holds settings alone. A charge is not part of it, and is never
+rolled back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import date, datetime, time
 from decimal import Decimal
 from os import PathLike
 from typing import TYPE_CHECKING, Any, ClassVar, NotRequired, Self, TypedDict, Unpack
 
+from dpsql.dialects.postgres.words import words
 from dpsql.dialects.statements.commands import Listing
 from dpsql.dialects.statements.statement_table import read_listing
 from dpsql.engines import Stop
@@ -45,7 +46,7 @@ from dpsql.interfaces.dbapi.statement_options import (
 )
 from dpsql.interfaces.dbapi.statement_plans import StatementPlan
 from dpsql.interfaces.listing import listed
-from dpsql.interfaces.records import ENDS
+from dpsql.interfaces.records import end_patterns
 from dpsql.model.bound_parameters import frozen
 from dpsql.model.dataclass import dataclass
 from dpsql.model.errors import DpsqlError
@@ -56,6 +57,7 @@ from dpsql.preparation.explanation import Explanation
 
 if TYPE_CHECKING:
     from dpsql.interfaces.dbapi.direct import DirectAnswer
+    from dpsql.interfaces.dbapi.session_statements import SessionStatements
     from dpsql.proxy import Proxy
 
 
@@ -94,6 +96,10 @@ __all__ = [
 apilevel = "2.0"
 threadsafety = 2
 paramstyle = "qmark"
+_OF_SESSIONS = frozenset(
+    "begin start commit end rollback abort savepoint release set reset show".split()
+)
+_CONFIG = "set_config"
 
 
 def connect(
@@ -113,7 +119,8 @@ def connect(
     connections, and the caller closes it. `confirm` requests useless answers too if the policy has
     `confirm_above`. `errors="columns"` adds columns `n_low` and `n_high` with the 95 % interval of
     each number `n`, for tools that show only columns. `errors="superset"` names them
-    `n__yhat_lower` and `n__yhat_upper`. Parameters stand at `?`, or at `:name` with a mapping;
+    `n__yhat_lower` and `n__yhat_upper`, and a pattern such as `errors="*_lo, *_hi"` as you like.
+    Parameters stand at `?`, or at `:name` with a mapping;
     with `paramstyle="pyformat"` at `%s` and `%(name)s`. Raises InterfaceError for a wrong policy,
     OperationalError if the database or ledger is unusable.
 
@@ -196,8 +203,11 @@ def _spelling(dialect: str) -> str:
 
 
 def _require_known(errors: str | None) -> None:
-    if errors is not None and errors not in ENDS:
-        raise InterfaceError('errors is "columns", "superset" or None.')
+    try:
+        _ = errors and end_patterns(errors)
+    except ValueError:
+        message = 'errors is "columns", "superset", a pattern such as "*_low, *_high", or None.'
+        raise InterfaceError(message) from None
 
 
 class Connection:
@@ -233,6 +243,7 @@ class Connection:
         self._proxy: Proxy | None = proxy
         self._release = release
         self._running: set[Stop] = set()
+        self._session: SessionStatements | None = None
 
     def cursor(self) -> Cursor:
         """Return a new cursor."""
@@ -360,12 +371,42 @@ class Connection:
         self._release()
 
     def commit(self) -> None:
-        """Do nothing: nothing was written, and a charge is durable before its answer."""
-        _ = self.proxy
+        """End an open transaction. Nothing was written; a charge is durable before its answer."""
+        self._end_transaction(commit=True)
 
     def rollback(self) -> None:
-        """Do nothing: nothing was written. Charges remain, since answers cannot be taken back."""
+        """End an open transaction, whose SETs are undone. Charges remain: answers are known."""
+        self._end_transaction(commit=False)
+
+    def _end_transaction(self, *, commit: bool) -> None:
         _ = self.proxy
+        if self._session is not None:
+            self._session.end_transaction(commit=commit)
+
+    def run_of_session(self, sql: str, given: Iterable[Parameters | Named]) -> Answer | None:
+        """Run BEGIN, SET and the like for a cursor; None for statements of other kinds."""
+        first = next(words(sql), None) if isinstance(sql, str) else None
+        if first is None or (first.value not in _OF_SESSIONS and _CONFIG not in sql.lower()):
+            return None
+        from dpsql.interfaces.dbapi.session_statements import SessionStatements  # noqa: PLC0415
+
+        defaults = {
+            "session_authorization": self.analyst,
+            "dpsql.epsilon": "" if self.epsilon is None else str(self.epsilon),
+            "dpsql.confirm": "on" if self.confirm else "off",
+            "dpsql.errors": self.errors or "none",
+        }
+        session = self._session or SessionStatements.with_defaults(defaults)
+        answer = session.run(sql, has_parameters=any(len(each) for each in given))
+        self._session = session
+        return answer
+
+    @property
+    def shown(self) -> tuple[str, str]:
+        """Values of dpsql.errors and dpsql.digits: how numbers and intervals are shown."""
+        if self._session is None:
+            return self.errors or "none", "all"
+        return self._session.settings["dpsql.errors"], self._session.settings["dpsql.digits"]
 
     def cancel(self) -> None:
         """Stop all statements of this connection in other threads. Charges remain."""
@@ -415,8 +456,9 @@ class Connection:
             raise raised_from(error, sql) from None
         if isinstance(parameters, str | bytes) or not isinstance(parameters, Sequence):
             raise ProgrammingError("Parameters are a list or a tuple.", sqlstate="07001")
-        epsilon = options.exact_epsilon or self.epsilon
-        return Request(
+        session = self._session
+        epsilon = options.exact_epsilon or (self.epsilon if session is None else None)
+        request = Request(
             sql,
             self.analyst,
             self.dialect,
@@ -426,6 +468,7 @@ class Connection:
             confirmed=self.confirm,
             door="DB-API",
         )
+        return request if session is None else session.apply(request)
 
 
 Date = date

@@ -22,8 +22,8 @@ from dpsql.interfaces.doors import DATABASE_API
 from dpsql.interfaces.html_tables import answer_html
 from dpsql.interfaces.pictures.drawings import Drawing
 from dpsql.interfaces.receipts import cost_text
-from dpsql.interfaces.records import with_end_columns
 from dpsql.interfaces.sentences import sentences
+from dpsql.interfaces.shown_intervals import PLAIN, show_answer
 from dpsql.model.errors import DpsqlError
 from dpsql.model.interval_ends import Halves, Intervals
 from dpsql.model.notices import marked
@@ -145,7 +145,7 @@ class Cursor:
     ) -> Answer:
         """Return the whole answer to one SELECT; see `Connection.sql`."""
         self._run(sql, (parameters,), options)
-        return self._fetchable().answers[0]
+        return self._results.answers[0] if self._results else Answer((), (), (), ())
 
     def executemany(self, sql: str, seq_of_parameters: Sequence[Parameters]) -> Self:
         """Answer a SELECT once per parameters, each with its own charge. Keeps all rows in
@@ -189,13 +189,18 @@ class Cursor:
             raise ProgrammingError("Many parameters are a sequence of lists or tuples.")
         self._keep(())
         self._stop = stop
-        errors = self.connection.errors
+        run = partial(self.connection.run_of_session, sql, seq_of_parameters)
+        said = _translated(sql, run)
+        if said is not None:
+            self._keep((said,) if said.columns else ())
+            return self
+        errors, digits = self.connection.shown
         plain = (self.connection.request(sql, one, options) for one in seq_of_parameters)
-        requests = (replace(request, flowing=flowing and not errors) for request in plain)
+        requests = (replace(request, flowing=flowing and errors == PLAIN) for request in plain)
         with self.connection.stopped_by(stop):
             ask = self.connection.answer
             results = (_translated(sql, partial(ask, one, stop)) for one in requests)
-            self._keep(tuple(with_end_columns(r, errors) if errors else r for r in results))
+            self._keep(tuple(show_answer(r, errors, digits) for r in results))
         for answer in self._results.answers if self._results else ():
             _LOG.info("%s", cost_text(answer.receipt))
         return self

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from decimal import Decimal
 from math import isnan
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -22,19 +21,18 @@ from dpsql.interfaces.pgwire.catalogue.spending import REPORTS, report
 from dpsql.interfaces.pgwire.faults import Fault, fault_of
 from dpsql.interfaces.pgwire.kept_bytes import FLAT
 from dpsql.interfaces.pgwire.portals import Result
+from dpsql.interfaces.pgwire.settings import with_settings
 from dpsql.interfaces.pgwire.transactions import Transaction
 from dpsql.interfaces.pgwire.values import type_oids
 from dpsql.interfaces.pgwire.values.wire_tables import WireColumn, WireResult
 from dpsql.interfaces.receipts import cost_text
-from dpsql.interfaces.records import ENDS, end_columns, with_end_columns, with_rounded_fractions
 from dpsql.interfaces.sentences import sentences
-from dpsql.interfaces.tables import text_numbers, with_text_numbers
+from dpsql.interfaces.shown_intervals import PLAIN, TEXT, show_answer, shown_columns
 from dpsql.model.bound_parameters import frozen
 from dpsql.model.bounded_cache import BoundedCache
 from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.delegation import Chain
 from dpsql.model.errors import DpsqlError
-from dpsql.model.query_options import requested_precision
 from dpsql.model.tree import SqlType
 from dpsql.model.vocabulary import Answer, Column, Loss, Request, TablePolicy
 from dpsql.preparation import long_texts
@@ -221,9 +219,11 @@ class Answers:
         ordered = frozen(values[number - 1] for number in query.numbers)
         narrow = frozenset(n for n, c in enumerate(announced) if type_oids.is_narrow(c.oid))
         # The announced columns must come, even if settings changed since.
-        errors = _announced_style(announced) if announced else settings["dpsql.errors"]
+        errors = settings["dpsql.errors"]
+        if announced:
+            errors = next((c.errors for c in announced if c.errors), PLAIN)
         request = self._request(query, ordered, settings)
-        request = replace(request, narrow=narrow, flowing=errors == "none")
+        request = replace(request, narrow=narrow, flowing=errors == PLAIN)
         if is_scan(piece) and self.proxy.explain(request, stop).charge > FREE:
             raise refusal()
         return _answered(answered(self.proxy, request, stop, WIRE), settings, errors)
@@ -231,46 +231,19 @@ class Answers:
     def _request(
         self, query: Numbered, values: tuple[Any, ...], settings: Mapping[str, str]
     ) -> Request:
-        epsilon, within = settings["dpsql.epsilon"], settings["dpsql.within"] or None
-        return Request(
-            query.text,
-            self.analyst,
-            DIALECT,
-            values,
-            Decimal(epsilon) if epsilon and within is None else None,
-            precision=requested_precision(None, within, None),
-            nonnegative=settings["dpsql.nonnegative"] == "on",
-            confirmed=settings["dpsql.confirm"] == "on",
-            flowing=True,
-            search_path=searched(settings["search_path"]),
-            door=DIALECT,
-            client=settings["application_name"],
-        )
+        request = Request(query.text, self.analyst, DIALECT, values, flowing=True, door=DIALECT)
+        return with_settings(request, settings)
 
     def _read(self, piece: Piece, stop: Stop) -> tuple[Numbered, bool]:
         """Return the statement with numbered parameters, and whether the catalogue answers it."""
         return self.read(numbered, piece, stop), self.claims(piece, stop)
 
 
-def _announced_style(announced: Sequence[WireColumn]) -> str:
-    """Return the value of dpsql.errors under which these columns were announced."""
-    shown = [column for column in announced if column.margin]
-    if any(column.oid == type_oids.TEXT for column in shown):
-        return "text"
-    styles = (s for s, (low, _) in ENDS.items() if any(c.name.endswith(low) for c in shown))
-    return next(styles, "columns" if shown else "none")
-
-
 def _answered(answer: Answer, settings: Mapping[str, str], errors: str) -> Result:
     """Return an answer for the wire, with intervals as columns or in texts if `errors` says so."""
     columns = told_columns(answer.columns, errors)
     notices = _notices(answer, settings)
-    if settings["dpsql.digits"] == "interval":
-        answer = with_rounded_fractions(answer)
-    if errors in ENDS:
-        answer = with_end_columns(answer, errors)
-    elif errors == "text":
-        answer = with_text_numbers(answer)
+    answer = show_answer(answer, errors, settings["dpsql.digits"])
     return Result(
         columns,
         answer.rows,
@@ -315,14 +288,14 @@ def placed(piece: Piece) -> Iterator[None]:
         raise fault_of(error, piece) from None
 
 
-def told_columns(columns: Sequence[Column], errors: str = "none") -> tuple[WireColumn, ...]:
-    """Return columns for the wire; the ends of intervals follow where `errors` is one of `ENDS`."""
-    behind = end_columns(columns, errors) if errors in ENDS else ()
-    margins = [errors == "text" and c.type.is_measured for c in columns] + [True] * len(behind)
-    shown = text_numbers(columns) if errors == "text" else (*columns, *behind)
+def told_columns(columns: Sequence[Column], errors: str = PLAIN) -> tuple[WireColumn, ...]:
+    """Return columns for the wire, as `shown_columns` has them; those of intervals are marked."""
+    shown = shown_columns(columns, errors)
+    marks = [errors == TEXT and c.type.is_measured for c in columns]
+    marks += [True] * (len(shown) - len(columns))
     return tuple(
-        WireColumn(c.name, type_oids.oid_of(c.type, wide=c.wide), margin=margin)
-        for c, margin in zip(shown, margins, strict=True)
+        WireColumn(c.name, type_oids.oid_of(c.type, wide=c.wide), errors=errors if mark else "")
+        for c, mark in zip(shown, marks, strict=True)
     )
 
 

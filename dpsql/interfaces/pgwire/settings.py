@@ -10,24 +10,29 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal, InvalidOperation
 
+from dpsql.interfaces.pgwire.catalogue.naming import searched
 from dpsql.interfaces.pgwire.catalogue.recorded import rows
 from dpsql.interfaces.pgwire.time_zones import zone_name
-from dpsql.model.dataclass import dataclass
+from dpsql.interfaces.shown_intervals import errors_setting
+from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import Refused
 from dpsql.model.query_options import requested_precision, sensible
 from dpsql.model.table_names import nearest
-from dpsql.policy.server_section import ERRORS
+from dpsql.model.vocabulary import Request
 
 VERSION = "15.0"
 """Version of PostgreSQL that the catalogue and the behaviour follow."""
 
 
 class BadSetting(Exception):
-    """Raised if a setting is unknown, has a bad value, or may not be set; see `sqlstate`."""
+    """Raised if a setting is unknown, has a bad value, or may not be set; see `sqlstate`.
 
-    def __init__(self, sqlstate: str, message: str) -> None:
+    `hint` is a statement that works.
+    """
+
+    def __init__(self, sqlstate: str, message: str, hint: str = "") -> None:
         super().__init__(message)
-        self.sqlstate = sqlstate
+        self.sqlstate, self.hint = sqlstate, hint
 
 
 MOST_CHARACTERS, MOST_UNREAD = 4096, 128
@@ -114,10 +119,6 @@ def _within(value: str) -> str:
     return value
 
 
-def _errors(value: str) -> str:
-    return "none" if value.lower() == "off" else _one_of(*ERRORS)(value)
-
-
 def _date_style(value: str) -> str:
     parts = [part.strip().lower() for part in value.split(",")]
     return "ISO, MDY" if "iso" in parts else _fail()
@@ -151,7 +152,7 @@ _ALL = (
     Setting("dpsql.confirm", "off", _truth),
     Setting("dpsql.digits", "all", _one_of("all", "interval")),
     Setting("dpsql.epsilon", "", _epsilon),
-    Setting("dpsql.errors", "none", _errors),
+    Setting("dpsql.errors", "none", errors_setting),
     Setting("dpsql.nonnegative", "off", _truth),
     Setting("dpsql.notices", "off", _truth),
     Setting("dpsql.within", "", _within),
@@ -202,6 +203,13 @@ def _recorded() -> Iterator[Setting]:
         yield Setting(row["name"], default, rule)
 
 
+_HINTS = {
+    "dpsql.digits": "SET dpsql.digits = interval, or all.",
+    "dpsql.errors": (
+        "SET dpsql.errors = columns, superset, text or none, or a pattern such as '*_low, *_high'."
+    ),
+    "dpsql.within": "SET dpsql.within = '5%', or 100.",
+}
 _CHANGING = frozenset(
     """array_nulls backslash_quote lc_monetary lc_numeric lc_time quote_all_identifiers
     transform_null_equals xmlbinary""".split()
@@ -258,7 +266,7 @@ class SessionSettings(Mapping[str, str]):
             setting = self._defaults[key] if value is None else rule(value)
         except (ValueError, OverflowError):
             message = f'invalid value for parameter "{key}": "{value}"'
-            raise BadSetting("22023", message) from None
+            raise BadSetting("22023", message, _HINTS.get(key, "")) from None
         (self._local if local else self._values)[key] = setting
         if not local:
             self._local.pop(key, None)
@@ -293,6 +301,22 @@ class SessionSettings(Mapping[str, str]):
     def reported(self) -> dict[str, str]:
         """Return the settings that are sent to clients."""
         return {s.name: self[name] for name, s in _BY_NAME.items() if s.reported}
+
+
+def with_settings(request: Request, settings: Mapping[str, str]) -> Request:
+    """Return a request with the settings of its session. A price of its own takes precedence."""
+    epsilon, within = settings["dpsql.epsilon"], settings["dpsql.within"]
+    if request.epsilon is None and request.precision is None:
+        precision = requested_precision(None, within or None, None)
+        price = Decimal(epsilon) if epsilon and not within else None
+        request = replace(request, epsilon=price, precision=precision)
+    return replace(
+        request,
+        nonnegative=settings["dpsql.nonnegative"] == "on",
+        confirmed=settings["dpsql.confirm"] == "on",
+        search_path=searched(settings["search_path"]),
+        client=settings["application_name"] or request.client,
+    )
 
 
 def spelled(name: str) -> str:

@@ -23,7 +23,6 @@ from dpsql.dialects.statements.commands import (
     ExecutePrepared,
     Fetch,
     Finish,
-    Modes,
     Prepare,
     ReleaseSavepoint,
     Reset,
@@ -44,12 +43,15 @@ from dpsql.interfaces.pgwire.portals import (
     Portal,
     PreparedStatement,
     Result,
-    Warned,
     keep_statements,
     moves_back,
 )
+from dpsql.interfaces.pgwire.session_state import (
+    change_settings,
+    change_transaction,
+    setting_columns,
+)
 from dpsql.interfaces.pgwire.session_views import created, expanded
-from dpsql.interfaces.pgwire.settings import BadSetting, spelled
 from dpsql.interfaces.pgwire.transactions import BROKEN, IDLE, Transaction
 from dpsql.interfaces.pgwire.values import type_oids
 from dpsql.interfaces.pgwire.values.wire_parameters import BadValue, parameter
@@ -57,7 +59,6 @@ from dpsql.interfaces.pgwire.values.wire_tables import WireColumn
 from dpsql.model.dataclass import dataclass, field, replace
 
 _UNLOCKED = (WireColumn("pg_advisory_unlock_all", type_oids.VOID),)
-_SHOWN_ALL = tuple(WireColumn(name, type_oids.TEXT) for name in ("name", "setting", "description"))
 
 
 @dataclass(slots=True)
@@ -118,7 +119,7 @@ class Runner:
             case SetConfig(column=column):
                 return (WireColumn(column, type_oids.TEXT),)
             case Show(name=name):
-                return _SHOWN_ALL if name is None else (_shown(name),)
+                return setting_columns(name)
             case Fetch(cursor=name, move=False):
                 return self._cursor(name).prepared.columns
             case ExecutePrepared(name=name):
@@ -160,9 +161,11 @@ class Runner:
             case Ask(piece=piece):
                 return self._ask(piece, values, stop)
             case Begin() | Finish() | Savepoint() | ReleaseSavepoint():
-                return self._transact(command)
-            case SetTransaction() | SetValue() | SetConfig() | Reset() | Show() | Discard():
-                return self._configure(command)
+                return change_transaction(self.transaction, command)
+            case SetTransaction() | SetValue() | SetConfig() | Reset() | Show():
+                return change_settings(self.transaction, command)
+            case Discard(what=what):
+                return self._discard(what)
             case CreateView() | DropViews():
                 return self._change_views(command, stop)
             case Declare():
@@ -188,73 +191,6 @@ class Runner:
     ) -> Result:
         return self.answers.ask(piece, values, self.transaction, stop, announced or ())
 
-    # --- transactions and settings ---
-
-    def _transact(self, command: Begin | Finish | Savepoint | ReleaseSavepoint) -> Result:
-        transaction = self.transaction
-        match command:
-            case Begin(tag=tag, modes=modes):
-                warning = transaction.begin()
-                for name, value in modes:
-                    transaction.settings.set(name, value, local=True)
-                return _warned(tag, warning)
-            case Finish(commit=commit, chain=chain):
-                if chain and transaction.status == IDLE:
-                    raise Fault("25P01", "AND CHAIN can only be used in transaction blocks")
-                tag, warning = transaction.finish(commit=commit)
-                if chain:
-                    transaction.begin()
-                return _warned(tag, warning)
-            case Savepoint(name=name):
-                transaction.save(name)
-                return Result(None, (), "SAVEPOINT")
-            case ReleaseSavepoint(name=name, rollback=rollback):
-                transaction.release(name, rollback=rollback)
-                return Result(None, (), "ROLLBACK" if rollback else "RELEASE")
-
-    def _configure(
-        self, command: SetTransaction | SetValue | SetConfig | Reset | Show | Discard
-    ) -> Result:
-        settings = self.transaction.settings
-        try:
-            match command:
-                case SetTransaction(modes=modes, session=session):
-                    return self._set_transaction(modes, session=session)
-                case SetValue(name=name, value=value, local=local):
-                    if local and self.transaction.status == IDLE:
-                        warning = "25P01", "SET LOCAL can only be used in transaction blocks"
-                        return _warned("SET", warning)
-                    settings.set(name, value, local=local)
-                    return Result(None, (), "SET")
-                case SetConfig(name=name, value=value, local=local, column=column):
-                    settings.set(name, value, local=local)
-                    present = settings.show(name)
-                    if self.transaction.status == IDLE:
-                        settings.forget_local()
-                    columns = (WireColumn(column, type_oids.TEXT),)
-                    return Result(columns, [(present,)], "SELECT", counted=True)
-                case Reset(name=name):
-                    settings.reset(name)
-                    return Result(None, (), "RESET")
-                case Show(name=None):
-                    return Result(_SHOWN_ALL, [(*pair, "") for pair in settings.all()], "SHOW")
-                case Show(name=name):
-                    shown = settings.show(name or "")
-                    return Result((_shown(name or ""),), [(shown,)], "SHOW")
-                case Discard(what=what):
-                    return self._discard(what)
-        except BadSetting as bad:
-            raise Fault(bad.sqlstate, str(bad)) from None
-
-    def _set_transaction(self, modes: Modes, *, session: bool) -> Result:
-        if not session and self.transaction.status == IDLE:
-            warning = "25P01", "SET TRANSACTION can only be used in transaction blocks"
-            return _warned("SET", warning)
-        for name, value in modes:
-            default = f"default_{name}" if session else name
-            self.transaction.settings.set(default, value, local=not session)
-        return Result(None, (), "SET")
-
     def _discard(self, what: Discarded) -> Result:
         if what is Discarded.ALL:
             if self.transaction.status != IDLE:
@@ -275,7 +211,7 @@ class Runner:
                 described = self.answers.describe(query, (), transaction.settings, stop)
                 if described.parameters:
                     raise Fault("42P02", "there is no parameter $1")
-                own = tuple(c for c in described.columns or () if not c.margin)
+                own = tuple(c for c in described.columns or () if not c.errors)
                 transaction.views = created(command, own, transaction.views)
                 return Result(None, (), "CREATE VIEW")
             case DropViews(names=names, missing=missing):
@@ -429,15 +365,6 @@ def fitted(result: Result, columns: Columns | None) -> Result:
     if columns is None or result.columns is None or columns == result.columns:
         return result
     return replace(result, columns=columns)
-
-
-def _warned(tag: str, warning: Warned) -> Result:
-    return Result(None, (), tag, warning=warning)
-
-
-def _shown(name: str) -> WireColumn:
-    """Return the column of SHOW, with PostgreSQL's spelling of the setting."""
-    return WireColumn(spelled(name), type_oids.TEXT)
 
 
 def _type(name: str) -> int:

@@ -12,7 +12,7 @@ from dpsql.model.dataclass import dataclass
 from dpsql.model.vocabulary import DEFAULT_SPELLING, SPELLINGS
 from dpsql.systems.web.answer_formats import ARROW, CSV, EVENTS, JSON, PARQUET
 from dpsql.systems.web.problems import PROBLEM_TYPE
-from dpsql.systems.web.request_bodies import MOST_STATEMENTS
+from dpsql.systems.web.request_bodies import DIGITS, MOST_STATEMENTS
 
 PREFIX = "/v1"
 ANSWERS = (JSON, CSV, ARROW, PARQUET)
@@ -119,6 +119,7 @@ _OPTIONS: dict[str, Any] = {
     "within": _AMOUNT | {"description": 'Wanted error, as 100 or "5%", instead of a price.'},
     "confidence": _AMOUNT | {"description": "Probability of that error; default 0.95."},
     "nonnegative": _TRUTH | {"description": "Raise negative counts and sums to zero."},
+    "digits": {"enum": list(DIGITS), "default": DIGITS[0], "description": "Of noisy fractions."},
     "confirm": _TRUTH | {"description": "Ask even where the answer is of no use."},
 }
 _DIALECT: dict[str, Any] = {"enum": list(SPELLINGS), "default": DEFAULT_SPELLING}

@@ -28,6 +28,7 @@ from dpsql.interfaces.dbapi.dbapi_errors import (
 )
 from dpsql.interfaces.hosts import is_local
 from dpsql.model.dataclass import dataclass
+from dpsql.model.table_names import SEARCH_PATH
 from dpsql.model.vocabulary import Answer, Loss, Receipt, Request
 from dpsql.systems.web.answer_formats import json_text
 from dpsql.systems.web.answer_reader import read_answer, read_problem, write_parameters
@@ -127,12 +128,14 @@ class RemotePlan:
 
 
 def question_of(request: Request) -> dict[str, Any]:
-    """Return the body of a request.
+    """Return the body of a request. Raises NotSupportedError for a search_path.
 
     >>> question_of(Request("SELECT 1", "ana"))
     {'sql': 'SELECT 1', 'dialect': 'duckdb'}
     """
     precision, question = request.precision, dict[str, Any]()
+    if request.search_path != SEARCH_PATH:
+        raise NotSupportedError("A server reads no search_path: write schemas before the tables.")
     if precision is not None:
         question["within"] = f"{precision.error:f}{'%' * precision.relative}"
         question["confidence"] = precision.confidence
@@ -140,6 +143,7 @@ def question_of(request: Request) -> dict[str, Any]:
         "parameters": write_parameters(request.parameters),
         "epsilon": request.epsilon,
         "confirm": request.confirmed,
+        "nonnegative": request.nonnegative,
     }
     written = {name: value for name, value in optional.items() if value}
     return {"sql": request.sql, "dialect": request.dialect, **written, **question}

@@ -167,7 +167,7 @@ class JsonApi:
         rows.
         """
         plain = question.request(caller.analyst, DOOR, caller.client)  # refused before any key
-        ask = partial(self._ask, caller, plain, media_type, events, question.id)
+        ask = partial(self._ask, caller, plain, media_type, events, question)
         if key is None:
             return await ask()
         key, replies = require_key(key), self.replies
@@ -189,9 +189,16 @@ class JsonApi:
         return reply
 
     async def _ask(
-        self, caller: Caller, request: Request, media_type: str, events: _Events, query_id: str
+        self,
+        caller: Caller,
+        request: Request,
+        media_type: str,
+        events: _Events,
+        question: QuestionBody,
     ) -> HttpReply:
-        result = await self.runner.ask(caller, request, query_id=query_id, tell=events.tell)
+        tell = events.tell
+        result = await self.runner.ask(caller, request, query_id=question.id, tell=tell)
+        result = replace(result, answer=question.show(result.answer))
         return await asyncio.to_thread(render_answer, result, media_type, caller.words)
 
     async def _events(

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from dpsql.interfaces.dbapi.dbapi_errors import ProgrammingError
 from dpsql.interfaces.dbapi.statement_options import StatementOptions
+from dpsql.interfaces.shown_intervals import PLAIN, show_answer
 from dpsql.model.bound_parameters import frozen
 from dpsql.model.dataclass import dataclass, field
 from dpsql.model.table_names import nearest
-from dpsql.model.vocabulary import DEFAULT_SPELLING, SPELLINGS, Request
+from dpsql.model.vocabulary import DEFAULT_SPELLING, SPELLINGS, Answer, Request
 from dpsql.systems.web.problems import Problem
 
 if TYPE_CHECKING:
@@ -29,18 +30,21 @@ MOST_STATEMENTS = 100
 """Maximum number of statements that are priced together."""
 BODY_SECONDS = 20.0
 FIELDS = (
-    "sql parameters dialect epsilon within confidence nonnegative confirm id statements".split()
-)
+    "sql parameters dialect epsilon within confidence nonnegative digits confirm id statements"
+).split()
 _TYPES = {
     "sql": (str, "a text"),
     "parameters": (list, "an array"),
     "dialect": (str, "a text"),
     "nonnegative": (bool, "true or false"),
+    "digits": (str, "a text"),
     "confirm": (bool, "true or false"),
     "id": (str, "a text"),
     "statements": (list, "an array"),
 }
 _LONGEST_ID = 64
+DIGITS = ("all", "interval")
+"""Digits of noisy fractions: all, or those that their intervals leave."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +60,10 @@ class QuestionBody:
     @property
     def id(self) -> str:
         return str(self.fields.get("id", ""))
+
+    def show(self, answer: Answer) -> Answer:
+        """Return the answer with the digits that the question asks for."""
+        return show_answer(answer, PLAIN, self.fields.get("digits", DIGITS[0]))
 
     def canonical(self) -> str:
         """Return the question as one text. The order of fields and their `id` do not matter.
@@ -123,6 +131,8 @@ def read_question(body: Any, needed: str = "sql") -> QuestionBody:
         raise bad_body(f"The field {needed} is missing.")
     if body.get("dialect", DEFAULT_SPELLING) not in SPELLINGS:
         raise bad_body(f"The dialects are {', '.join(SPELLINGS)}.")
+    if body.get("digits", DIGITS[0]) not in DIGITS:
+        raise bad_body(f"digits must be one of {', '.join(DIGITS)}.")
     if len(body.get("id", "")) > _LONGEST_ID:
         raise bad_body(f"An id has at most {_LONGEST_ID} characters.")
     if any(isinstance(value, dict) for value in body.get("parameters", ())):

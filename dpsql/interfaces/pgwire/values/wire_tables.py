@@ -12,13 +12,13 @@ from dpsql.model.dataclass import dataclass
 class WireColumn:
     """A column for RowDescription: its name, and its type's OID and modifier.
 
-    `margin` marks an end of the interval of another column.
+    `errors` marks a column that shows an interval: the value of dpsql.errors that added it.
     """
 
     name: str
     oid: int
     typmod: int = -1
-    margin: bool = False
+    errors: str = ""
 
 
 @dataclass(frozen=True, slots=True)
