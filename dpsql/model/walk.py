@@ -60,13 +60,13 @@ MOST_NODES = 2_000
 def children(expression: Expression) -> tuple[Expression, ...]:
     """Return the direct subexpressions, in reading order."""
     tick()
-    match expression:
-        case Literal() | Name() | Ref() | ScalarQuery():
+    match expression:  # the most frequent kinds first
+        case Call(args=args):
+            return args
+        case Ref() | Literal() | Name() | ScalarQuery():
             return ()
         case Star(replacing=replacing):
             return tuple(value for _, value in replacing)
-        case Call(args=args):
-            return args
         case Cast(arg=arg):
             return (arg,)
         case Membership(value=value):
@@ -84,16 +84,16 @@ def children(expression: Expression) -> tuple[Expression, ...]:
 def map_children(expression: Expression, change: Callable[[Expression], Expression]) -> Expression:
     """Return the same node with `change` applied to each direct subexpression."""
     tick()
-    match expression:
-        case Literal() | Name() | Ref() | ScalarQuery():
-            return expression
-        case Star(replacing=replacing):
-            changed = tuple((column, change(value)) for column, value in replacing)
-            return replace(expression, replacing=changed) if replacing else expression
+    match expression:  # the most frequent kinds first
         case Call(name, args, kind, span):  # not by `replace`, which takes longer than all the rest
             changed_args = tuple(map(change, args))
             same = all(map(is_, changed_args, args))
             return expression if same else Call(name, changed_args, kind, span)
+        case Ref() | Literal() | Name() | ScalarQuery():
+            return expression
+        case Star(replacing=replacing):
+            changed = tuple((column, change(value)) for column, value in replacing)
+            return replace(expression, replacing=changed) if replacing else expression
         case Cast(arg=arg):
             changed_arg = change(arg)
             return expression if changed_arg is arg else replace(expression, arg=changed_arg)
@@ -133,9 +133,23 @@ def walk(expression: Expression) -> Iterator[Expression]:
         left += reversed(children(node))
 
 
+def walk_nodes(expression: Expression) -> Iterator[Expression]:
+    """Yield each node of the expression once, also where a formula holds it in many places."""
+    left, seen = [expression], set[int]()
+    while left:
+        node = left.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        yield node
+        left += reversed(children(node))
+
+
 def refs(expression: Expression) -> frozenset[int]:
     """Return the ids of the columns that an expression reads."""
-    return frozenset(node.id for node in walk(expression) if isinstance(node, Ref))
+    if isinstance(expression, Ref):
+        return frozenset((expression.id,))
+    return frozenset([node.id for node in walk_nodes(expression) if isinstance(node, Ref)])
 
 
 def substitute(expression: Expression, values: Mapping[int, Expression]) -> Expression:

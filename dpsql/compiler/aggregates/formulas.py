@@ -37,26 +37,37 @@ def evaluate(formula: Expression, columns: Mapping[int, float]) -> float | None:
     >>> evaluate(Ref(1, DOUBLE) + 2.0, {1: 3.0})
     5.0
     """
-    match formula:
-        case Ref():
-            return columns.get(formula.id)
-        case Cast(arg=arg):
-            return evaluate(arg, columns)
-        case Literal(value=bool() | int() | float() as value):
-            return float(value)
-        case Call(function="case", args=(Call(function="is_null"), _, otherwise)):
-            return evaluate(otherwise, columns)
-        case Call(function=name, args=args) if name in _ARITHMETIC:
-            values = [evaluate(arg, columns) for arg in args]
-            present = [value for value in values if value is not None]
-            return _computed(name, present) if len(present) == len(values) else None
-        case _:
-            return None
+    values: dict[int, float | None] = {}  # a formula may hold one node in many places
+
+    def value_of(node: Expression) -> float | None:
+        if (key := id(node)) not in values:
+            values[key] = computed(node)
+        return values[key]
+
+    def computed(node: Expression) -> float | None:
+        match node:
+            case Call(function="case", args=(Call(function="is_null"), _, otherwise)):
+                return value_of(otherwise)
+            case Call(function=name, args=args) if name in _ARITHMETIC:
+                return _computed(name, [value_of(arg) for arg in args])
+            case Ref():
+                return columns.get(node.id)
+            case Cast(arg=arg):
+                return value_of(arg)
+            case Literal(value=bool() | int() | float() as value):
+                return float(value)
+            case _:
+                return None
+
+    return value_of(formula)
 
 
-def _computed(name: str, values: Sequence[float]) -> float:
+def _computed(name: str, values: Sequence[float | None]) -> float | None:
+    present = [value for value in values if value is not None]
+    if len(present) < len(values):
+        return None
     try:
-        return _ARITHMETIC[name](*values)
+        return _ARITHMETIC[name](*present)
     except OverflowError:
         return nan
 

@@ -30,7 +30,7 @@ from dpsql.model.tree import (
     scalar,
     when,
 )
-from dpsql.model.walk import refs, substitute, walk
+from dpsql.model.walk import refs, substitute, walk_nodes
 
 NAN = Literal(float("nan"), DOUBLE)
 
@@ -218,7 +218,7 @@ def _change(expression: Expression, steps: Mapping[int, Expression]) -> Expressi
     changes = []
     for factor in (_FAR, -_FAR):
         change = _distance(_moved(expression, steps, factor), expression)
-        calls = (node for node in walk(expression) if isinstance(node, Call))
+        calls = (node for node in walk_nodes(expression) if isinstance(node, Call))
         divisors = dict.fromkeys(call.args[1] for call in calls if call.function == "div")
         for divisor in divisors:
             if not refs(divisor) & steps.keys() or _never_negative(divisor):
@@ -232,7 +232,7 @@ def _change(expression: Expression, steps: Mapping[int, Expression]) -> Expressi
 
 def _moved(expression: Expression, steps: Mapping[int, Expression], factor: float) -> Expression:
     """Return the expression with bases moved by `factor` of these steps."""
-    columns = {node.id: node for node in walk(expression) if isinstance(node, Ref)}
+    columns = {node.id: node for node in walk_nodes(expression) if isinstance(node, Ref)}
     moved = {n: columns[n].to(DOUBLE) + steps[n] * factor for n in steps if n in columns}
     return substitute(expression, moved)
 

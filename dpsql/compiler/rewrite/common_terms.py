@@ -90,10 +90,12 @@ def _same(relation: Relation, terms: Iterable[Field], read: frozenset[int]) -> I
 class _Terms:
     """Expressions as a graph, in which equal terms are one node.
 
-    `sizes` are those of the terms written out; `inner` their operands' nodes.
+    `sizes` are those of the terms written out; `inner` their operands' nodes; `visited` the
+    node of each object, which its roots hold.
     """
 
     numbers: dict[_Key, int] = field(default_factory=dict)
+    visited: dict[int, int] = field(default_factory=dict)
     nodes: list[Expression] = field(default_factory=list)
     inner: list[tuple[int, ...]] = field(default_factory=list)
     sizes: list[int] = field(default_factory=list)
@@ -103,6 +105,11 @@ class _Terms:
         """Return the node of an expression; an expression that no projection can compute gets its
         own node.
         """
+        if (number := self.visited.get(id(expression))) is None:
+            number = self.visited[id(expression)] = self._number(expression)
+        return number
+
+    def _number(self, expression: Expression) -> int:
         match expression:
             case Call(args=args):
                 inner = tuple(map(self.number, args))

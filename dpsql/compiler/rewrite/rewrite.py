@@ -221,8 +221,11 @@ def of_columns_read(relation: algebra.Relation, outputs: Sequence[Expression]) -
     >>> of_columns_read(algebra.Scan("days", (day, week)), [week.ref]).fields == (week,)
     True
     """
+    parts = tuple(relations(relation))
+    if not any(isinstance(part, algebra.Scan) for part in parts):
+        return relation
     read = frozenset[int]().union(*map(refs, outputs))
-    for part in relations(relation):
+    for part in parts:
         read = read.union(*map(refs, expressions(part)))
         if isinstance(part, algebra.Union | algebra.Recursion | algebra.Apply | algebra.Single):
             read = read.union(f.id for source in inputs(part) for f in source.fields)
