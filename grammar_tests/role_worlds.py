@@ -6,9 +6,8 @@ from dataclasses import replace
 
 from dpsql.ledgers import LedgerPlace
 from dpsql.model.vocabulary import Policy
-from dpsql.policy.draft import Draft, ServerSettings
+from dpsql.policy.draft import Draft, DraftGrant, DraftRole, ServerSettings
 from dpsql.policy.restrict import restrict_policy
-from dpsql.policy.role_sections import DraftGrant, DraftRole
 from dpsql.policy.value_reader import Lines
 from dpsql.preparation.bound_roles import with_roles
 from grammar_tests.laws import PlainEngine

@@ -237,6 +237,7 @@ IN_ITS_OWN_FOLDERS = ("engines/duckdb/", "dialects/duckdb/", "preparation/engine
 NAMES_AN_ENGINE = {
     "model/vocabulary.py",  # how analysts spell SQL, whatever the engine is
     "engines/versions.py",  # a package that has to be installed
+    "policy/policy_keys.py",  # sentences of a page
     "policy/demo.py",
     "policy/tour.py",  # writes a database of its own
 }

@@ -16,10 +16,7 @@ from dpsql.compiler.aggregates import _ROWS, _WINDOWS
 from dpsql.functions import REGISTRY
 from dpsql.model.errors import Reason
 from dpsql.policy import demo
-from dpsql.policy.caps import GROUP_KEYS
-from dpsql.policy.load import load
-from dpsql.policy.role_sections import GRANT_KEYS, ROLE_KEYS
-from dpsql.policy.value_reader import Reader
+from dpsql.policy.policy_keys import DEFAULTS, KEYS, PolicyKey
 from dpsql.preparation import engine_kinds
 from grammar_tests.pages_kit import (
     LANGUAGES,
@@ -208,54 +205,52 @@ def test_links_lead_somewhere(path: Path) -> None:
     assert dead_links(path, "[nowhere](nowhere.md)") == ["nowhere.md"]
 
 
-def keys_read(monkeypatch: pytest.MonkeyPatch, folder: Path) -> dict[str, set[str]]:
-    """The keys that each table of a policy may have, as the reader knows them."""
-    read: dict[str, set[str]] = {}
-    original = Reader.only
-
-    def only(reader: Reader, *known: str) -> None:
-        read.setdefault(".".join(map(str, reader.path)), set()).update(known)
-        original(reader, *known)
-
-    monkeypatch.setattr(Reader, "only", only)
-    draft = load(str(folder / "dpsql-demo" / "dpsql.toml"))
-    engine, other = engine_kinds.get(draft.database.engine), engine_kinds.get("postgres")
-    database = {"engine", *engine.keys, *({"public"} & {*other.keys})}
-    return read | {
-        "database": database,
-        "groups.G": {*GROUP_KEYS},
-        "roles.R": {*ROLE_KEYS, *GRANT_KEYS},
-    }
+def rows_of_keys(*sections: str) -> str:
+    """The table of the page on the policy, as the rows of its keys print it."""
+    lines, names = ["| key | says |", "|---|---|"], list[str]()
+    for section in sections:
+        for key in KEYS[section]:
+            names.append(f"`{key.name}`")
+            if key.says:
+                lines.append(f"| {', '.join(names)} | {sentence(section, key)} |")
+                names.clear()
+    assert names == [], "the last key of a table has a sentence"
+    return "\n".join(lines) + "\n"
 
 
-def keys_told(text: str) -> dict[str, set[str]]:
-    """The keys that the page on the policy lists under the heading of each table."""
-    sections = re.findall(r"^## \[(.+?)\]\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
-    return {
-        name: {
-            key
-            for cells in re.findall(r"^\| (`.+?) \|", section, re.MULTILINE)
-            for key in re.findall(r"`(\w+)`", cells)
-        }
-        for name, section in sections
-    }
+def sentence(section: str, key: PolicyKey) -> str:
+    """The sentence of a key with the defaults that it names."""
+
+    def default(match: re.Match[str]) -> str:
+        value = getattr(DEFAULTS[section], match[1])
+        return f"{value}" if isinstance(value, str) else f"{value:{',' if value >= 1e4 else 'g'}}"
+
+    return re.sub(r"<(\w+)>", default, key.says)
 
 
-def test_the_page_on_the_policy_has_every_key(
-    monkeypatch: pytest.MonkeyPatch, folder: Path
-) -> None:
-    read, told = keys_read(monkeypatch, folder), keys_told(page("policy"))
-    places = {
-        "tables.T": "tables.orders",
-        "tables.T.columns": "tables.orders.columns.amount",
-        "budgets.B": "budgets.default",
-        "analysts.A": "analysts.ana",
-    }
-    assert told == {name: read[places.get(name, name)] for name in told}
-    assert {places.get(name, name) for name in told} >= {
-        name for name in read if name.count(".") < 1 and name
-    }
-    assert read[""] == {name.partition(".")[0] for name in told}
+def with_rows_of_keys(text: str) -> str:
+    """The page on the policy, with the tables that the rows of its keys print."""
+    heads = {"tables.T.file": "### Text files", "roles.R.tables.T": "## [roles.R]"}
+    by_head: dict[str, list[str]] = {}
+    for section, keys in KEYS.items():
+        if any(key.says for key in keys):
+            by_head.setdefault(heads.get(section, f"## [{section}]"), []).append(section)
+    for head, sections in by_head.items():
+        begin = text.index("| key | says |\n", text.index(f"\n{head}\n"))
+        end = (text + "\n").index("\n\n", begin) + 1
+        text = text[:begin] + rows_of_keys(*sections) + text[end:]
+    return text
+
+
+def test_the_page_on_the_policy_prints_the_rows_of_all_keys(*, update: bool) -> None:
+    text = page("policy")
+    if update:
+        PAGES["policy"].write_text(text := with_rows_of_keys(text), encoding="utf-8")
+    assert text == with_rows_of_keys(text)
+    wrong = text.replace("default 10,000", "default 1,000")
+    assert wrong != with_rows_of_keys(wrong)
+    engine = engine_kinds.get("duckdb")
+    assert {key.name for key in KEYS["database"]} == {"engine", "public", *engine.keys}
 
 
 def test_a_fragment_replaces_the_tables_that_it_names() -> None:

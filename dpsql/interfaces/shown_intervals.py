@@ -15,7 +15,7 @@ from dpsql.interfaces.records import (
 )
 from dpsql.interfaces.tables import text_numbers, with_text_numbers
 from dpsql.model.vocabulary import Answer, Column
-from dpsql.policy.server_section import ERRORS
+from dpsql.policy.draft import ERRORS
 
 PLAIN, TEXT = "none", "text"
 """Values of dpsql.errors that add no columns."""

@@ -32,9 +32,8 @@ class FileColumn:
 class FileFormat:
     """The format of one table's files: `columns` are those with declared types.
 
-    The rest is for text files. Without `header` the columns are `names`; `skip` lines precede the
-    header or the first row. `dates` are the date formats of columns without their own. While a
-    policy is drafted, columns with several declared types get one that holds all (`widen`).
+    The rest is for text files, by the keys of [tables.T.file] (`policy_keys`). While a policy is
+    drafted, columns with several declared types get one that holds all (`widen`).
     """
 
     columns: tuple[FileColumn, ...] = ()

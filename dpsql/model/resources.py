@@ -48,18 +48,11 @@ class Database:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits on the machine's resources per query, and on the groups of an answer.
+    """Limits on the machine's resources per query, and on the groups of an answer, by the keys of
+    [limits] (`policy_keys`).
 
-    `max_fanout` is the most public rows that one private row may be joined to. `free_seconds`
-    limits work that costs no budget: compiling, and queries over public data alone.
-    `max_result_cells` is the most values of such an answer in memory at once. `max_result_files`
-    limits their temporary files when they are fetched in parts. `max_spill_files` limits the
-    spilled data of one worker's statements.
-
-    Texts are read up to `max_text_length` characters (PRIVACY.md R101).
-
-    `niceness` lowers the priority of a query relative to its server. NOW() is read on the grid of
-    `time_resolution`; with `round_recent_times` recent constants are too.
+    Texts are read up to `max_text_length` characters (PRIVACY.md R101). `niceness` lowers the
+    priority of a query relative to its server; a policy cannot set it.
     """
 
     max_public_groups: int = 10_000

@@ -294,13 +294,11 @@ SPELLINGS = (DEFAULT_SPELLING, "postgres", "tsql", "mysql")
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """A privacy budget, shared by the analysts who name it. Amounts are exact decimals.
+    """A privacy budget, shared by the analysts who name it, by the keys of [budgets.B]
+    (`policy_keys`).
 
-    `min_query_charge` is in ρ or ε. Above an ε of `confirm_above`, a useless query must be
-    confirmed. With `only_public_keys` no query needs its own δ: all of it serves the conversion of
-    ρ. `memory` keeps measurements for other queries. `share_answers` gives paid answers to other
-    analysts. With `renews`, `epsilon` and `delta` are for one window of this calendar; the limit
-    over all windows is a `Cap`.
+    With `renews`, `epsilon` and `delta` are for one window of this calendar; the limit over all
+    windows is a `Cap`.
     """
 
     name: str

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 
 from dpsql.policy.draft import AcceptedFinding
+from dpsql.policy.policy_keys import only_keys
 from dpsql.policy.value_reader import Reader
 
 _ID = re.compile(r"[a-z-]+:\S.*")
@@ -15,14 +16,14 @@ _ID = re.compile(r"[a-z-]+:\S.*")
 
 def accepted_findings(reader: Reader) -> tuple[AcceptedFinding, ...]:
     """Return the complete entries of `accept`. Raises `PolicyError`."""
-    reader.only("accept")
+    only_keys(reader, "check")
     entries = tuple(map(_accepted, reader.listed("accept")))
     reader.distinct(tuple(entry.finding for entry in entries), "accept")
     return entries
 
 
 def _accepted(reader: Reader) -> AcceptedFinding:
-    reader.only("finding", "data_version", "at_most", "reason")
+    only_keys(reader, "check.accept")
     finding = reader.text("finding")
     if not _ID.fullmatch(finding):
         reader.fail("finding", f"{finding} is no finding.", "Write it as dpsql check prints it.")

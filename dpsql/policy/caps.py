@@ -9,11 +9,11 @@ from dpsql.accountants import get
 from dpsql.model.dataclass import replace
 from dpsql.model.table_names import nearest
 from dpsql.model.vocabulary import Budget, Cap
-from dpsql.policy.renewals import RENEWAL_KEYS, read_lifetime, read_renewal
+from dpsql.policy.policy_keys import only_keys
+from dpsql.policy.renewals import read_lifetime, read_renewal
 from dpsql.policy.value_reader import Reader
 
 SUM = "sum"
-GROUP_KEYS = ("analysts", "budget", "epsilon", "delta", *RENEWAL_KEYS)
 Analysts = tuple[tuple[str, str], ...]
 
 
@@ -66,7 +66,7 @@ def _has_cap(reader: Reader) -> bool:
 def _of_group(
     reader: Reader, name: str, budgets: dict[str, Budget], of: dict[str, str], *, trusted: bool
 ) -> list[Cap | None]:
-    reader.only(*GROUP_KEYS)
+    only_keys(reader, "groups.G")
     members = reader.values.get("analysts")
     if not isinstance(members, list) or not members or not {*map(str, members)} <= of.keys():
         fix = f'Write analysts = ["…"] with some of {", ".join(of)}.'

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from dpsql.policy.limit_values import OF_ONE_UNIT, limit_of, times_of
+from dpsql.policy.limit_values import OF_ONE_UNIT
+from dpsql.policy.policy_keys import read_values
 from dpsql.policy.value_reader import Reader
-
-_KEYS = ("access", "nullable", "other_people", "times", *OF_ONE_UNIT)
 
 
 def with_defaults(reader: Reader) -> Reader:
@@ -22,15 +21,9 @@ def with_defaults(reader: Reader) -> Reader:
     to the links after the first.
     """
     defaults = reader.table("defaults")
-    defaults.only(*_KEYS)
+    read_values(defaults, "defaults")  # public access is declared for each table
     if not defaults.values:
         return reader
-    defaults.choice("access", ("private",), "private")  # public access is declared for each table
-    defaults.choice("other_people", ("protected", "unprotected"), "protected")
-    defaults.flag("nullable")
-    times_of(defaults)
-    for key in OF_ONE_UNIT:
-        limit_of(defaults, key)
     tables = {
         name: _table(table.values, defaults.values)
         for name, table in reader.table("tables").tables()

@@ -13,7 +13,6 @@ from dpsql.model.periods import PeriodRule
 from dpsql.model.resources import Database, Limits
 from dpsql.model.tree import Value
 from dpsql.model.vocabulary import BoundsMethod, Budget, Cap, GroupingLimit, Link, PrivacyUnit
-from dpsql.policy.role_sections import DraftRole
 from dpsql.policy.value_reader import Lines
 
 
@@ -25,12 +24,12 @@ class DraftColumn:
     """
 
     name: str
-    type: str | None
-    bounds: tuple[Any, Any] | None
-    values: tuple[Value, ...] | None
-    values_from: tuple[str, str] | None
-    nullable: bool
-    hidden: bool
+    type: str | None = None
+    bounds: tuple[Any, Any] | None = None
+    values: tuple[Value, ...] | None = None
+    values_from: tuple[str, str] | None = None
+    nullable: bool = False
+    hidden: bool = False
     private_bounds: BoundsMethod | None = None
     max_per_unit: Decimal | None = None
     max_length: int | None = None
@@ -47,11 +46,11 @@ class DraftTable:
     private: bool
     key: tuple[str, ...]
     link: Link | None
-    max_rows_per_unit: int | None
-    max_groups_per_unit: int | None
-    max_rows_per_group: int | None
-    max_public_groups: int | None
-    columns: tuple[DraftColumn, ...]
+    max_rows_per_unit: int | None = None
+    max_groups_per_unit: int | None = None
+    max_rows_per_group: int | None = None
+    max_public_groups: int | None = None
+    columns: tuple[DraftColumn, ...] = ()
     expected_rows: int | None = None
     several: tuple[Link, ...] = ()
     unprotected: tuple[Link, ...] = ()
@@ -73,17 +72,15 @@ class DraftTable:
         return self.several if self.link is None else (self.link,)
 
 
+ERRORS = ("none", "columns", "superset", "text")
+"""Forms in which intervals are shown over the wire."""
+
+
 @dataclass(frozen=True, slots=True)
 class ServerSettings:
-    """Settings of `dpsql serve`: where it listens, and limits on its clients.
+    """Settings of `dpsql serve`, by the keys of [server] (`policy_keys`).
 
-    `users` is the file of logins. `certificate` and `key` are PEM files; `client_ca` has
-    authorities for client certificates. `workers` is the number of statements that run at once,
-    each in its own process. If the tables' sizes are unknown, answers appear after
-    `answer_seconds`; after `max_late` later ones the analyst is stopped. `memory` is what the
-    server may use beyond its start. A session keeps at most `session_memory` of it between
-    messages, all sessions of an analyst `analyst_memory`. `errors` is the form in which sessions
-    show intervals at first, and `analyst_errors` that of some analysts.
+    `analyst_errors` are the forms in which sessions of some analysts show intervals at first.
     """
 
     host: str = "127.0.0.1"
@@ -122,6 +119,24 @@ class AcceptedFinding:
     at_most: int
     reason: str
     line: int
+
+
+@dataclass(frozen=True, slots=True)
+class DraftGrant:
+    """A grant as written: `columns` is None for all columns, `rows` for all rows."""
+
+    table: str
+    columns: tuple[str, ...] | None = None
+    rows: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DraftRole:
+    """A role as written: `grants` is None for all tables."""
+
+    name: str
+    analysts: frozenset[str]
+    grants: tuple[DraftGrant, ...] | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ BY_GROUPING, ALL_OTHERS = ("max_groups_per_unit", "max_rows_per_group"), "*"
 """Limits that may differ by grouping, and the key of the limit for all other groupings."""
 
 
-def limit_of(reader: Reader, key: str) -> int | None:
+def limit_of(reader: Reader, key: str, _: None = None) -> int | None:
     """Return a contribution limit of one unit; None if nothing is declared."""
     if key in BY_GROUPING and isinstance(reader.values.get(key), dict):
         others = reader.table(key)
@@ -47,35 +47,31 @@ def limits_by(reader: Reader, key: str) -> tuple[GroupingLimit, ...]:
     return tuple(limits)
 
 
-def most_in_all(reader: Reader) -> Decimal | None:
-    """Return the limit on the sum of absolute values of one unit; None if there is none."""
-    if "max_per_unit" not in reader.values:
-        return None
-    most = reader.amount("max_per_unit")
+def most_in_all(reader: Reader, key: str, _: None) -> Decimal:
+    """Return the limit on the sum of absolute values of one unit."""
+    most = reader.amount(key)
     if most <= 0:
-        reader.fail("max_per_unit", "max_per_unit must be above zero.", "Write max_per_unit = 10.")
+        reader.fail(key, f"{key} must be above zero.", f"Write {key} = 10.")
     return most
 
 
-def times_of(reader: Reader) -> tuple[date, date] | None:
-    """Return the days to which aggregates clip dates and times without bounds; None if absent."""
-    days = reader.values.get("times")
-    if days is None:
-        return None
+def times_of(reader: Reader, key: str, _: None) -> tuple[date, date]:
+    """Return the days to which aggregates clip dates and times without bounds."""
+    days = reader.values[key]
     listed = days if isinstance(days, list) else []
     if [*map(type, listed)] != [date, date] or listed[0] > listed[1]:
-        fix = "Write times = [1900-01-01, 2199-12-31]."
-        reader.fail("times", "times are two days, the earlier first.", fix)
+        fix = f"Write {key} = [1900-01-01, 2199-12-31]."
+        reader.fail(key, f"{key} are two days, the earlier first.", fix)
     return listed[0], listed[1]
 
 
-def rollups_of(reader: Reader) -> tuple[tuple[str, ...], ...]:
+def rollups_of(reader: Reader, key: str, _: None) -> tuple[tuple[str, ...], ...]:
     """Return the lists of columns by which `dpsql prepare` sums the rows of each unit."""
-    listed = reader.values.get("rollups", [])
+    listed = reader.values[key]
     right = isinstance(listed, list) and all(
         isinstance(keys, list) and all(isinstance(key, str) for key in keys) for keys in listed
     )
     if not right:
-        fix = 'Write rollups = [[], ["country"], ["country", "month"]].'
-        reader.fail("rollups", "rollups is no list of lists of columns.", fix)
+        fix = f'Write {key} = [[], ["country"], ["country", "month"]].'
+        reader.fail(key, f"{key} is no list of lists of columns.", fix)
     return tuple(map(tuple, listed))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import fields, replace
+from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
@@ -16,8 +17,6 @@ from dpsql.engines.postgres.whereabouts import objection
 from dpsql.ledgers import CUBES, LedgerPlace
 from dpsql.model.errors import PolicyError
 from dpsql.model.installed import Unusable
-from dpsql.model.public_times import Resolution
-from dpsql.model.query_options import Memory
 from dpsql.model.resources import SPILL, Database, Limits
 from dpsql.model.table_names import full_name, parts, shown
 from dpsql.model.vocabulary import (
@@ -29,21 +28,16 @@ from dpsql.model.vocabulary import (
 from dpsql.policy.accepted_findings import accepted_findings
 from dpsql.policy.caps import caps_of, name_budget
 from dpsql.policy.defaults import with_defaults
-from dpsql.policy.draft import Draft, DraftColumn, DraftTable
+from dpsql.policy.draft import Draft, DraftColumn, DraftTable, ServerSettings
 from dpsql.policy.file_sections import with_formats
-from dpsql.policy.limit_values import limit_of, limits_by, most_in_all, rollups_of, times_of
+from dpsql.policy.limit_values import OF_ONE_UNIT, limit_of, limits_by
 from dpsql.policy.local_laws import law_of
-from dpsql.policy.renewals import RENEWAL_KEYS, read_renewal
+from dpsql.policy.policy_keys import KEYS, only_keys, read_values
+from dpsql.policy.renewals import read_renewal
 from dpsql.policy.role_sections import read_roles
-from dpsql.policy.server_section import seconds_of, server
 from dpsql.policy.unit_links import check_links, linked_to_values, unit_columns, unit_of
 from dpsql.policy.unit_periods import check_periods, read_periods
 from dpsql.policy.value_reader import UNDECIDED, Lines, Reader
-
-LEAST_EPSILON, MOST_EPSILON = Decimal("1e-9"), Decimal("1e6")
-"""Least ε, the step of the ledger's count; and the largest ε with any guarantee."""
-LEAST_DELTA = Decimal("1e-18")
-LIMITS = ("max_rows_per_unit", "max_groups_per_unit", "max_rows_per_group", "max_public_groups")
 
 _TOML = "Correct that place: dates are 2025-12-31, texts stand in quotes."
 _ENDS = "Write finite numbers or dates."
@@ -111,12 +105,10 @@ def _undecided(value: Any, path: tuple[str, ...]) -> list[tuple[str, ...]]:
 
 
 def _draft(reader: Reader, folder: Path) -> Draft:
-    reader.only(
-        *("database", "privacy_unit", "defaults", "tables", "budgets", "analysts", "groups"),
-        *("ledger", "limits", "server", "check", "roles"),
-    )
+    reader.only(*dict.fromkeys(section.partition(".")[0] for section in KEYS))
     budgets = tuple(_budget(r, name) for name, r in reader.table("budgets", required=True).tables())
-    analysts = _analysts(reader.table("analysts", required=True), budgets)
+    persons = _analysts(reader.table("analysts", required=True), budgets)
+    analysts = tuple((name, each["budget"]) for name, each in persons.items())
     tables = tuple(_table(r, name) for name, r in reader.table("tables", required=True).tables())
     public = tuple(table.name for table in tables if not table.private)
     database = _database(reader.table("database", required=True), folder, public)
@@ -128,13 +120,13 @@ def _draft(reader: Reader, folder: Path) -> Draft:
         tables=tables,
         budgets=budgets,
         analysts=analysts,
-        ledger=_ledger(reader.table("ledger"), folder),
-        limits=_limits(reader.table("limits")),
-        server=server(reader.table("server"), folder, reader.table("analysts")),
-        empty_rows=_empty_rows(reader.table("analysts", required=True)),
+        ledger=_ledger(reader.table("ledger")),
+        limits=Limits(**read_values(reader.table("limits"), "limits")),
+        server=_server(reader.table("server"), persons),
+        empty_rows=frozenset(n for n, each in persons.items() if each.get("raw_rows") == "empty"),
         caps=caps_of(reader, budgets, analysts),
         accepted=accepted_findings(reader.table("check")),
-        roles=read_roles(reader, tuple(name for name, _ in analysts)),
+        roles=read_roles(reader, tuple(persons)),
         period=read_periods(reader.table("privacy_unit")),
     )
     _check_names(draft, reader)
@@ -175,7 +167,7 @@ def _database(reader: Reader, folder: Path, public: tuple[str, ...]) -> Database
 
 def _one_database(reader: Reader, folder: Path) -> Database:
     files = reader.table("files")
-    common = ("engine", "path", "files", "prepared", "public", SPILL)
+    common = {key.name for key in KEYS["database"]}
     files.distinct(tuple(files.values), None)
     return Database(
         reader.text("engine"),
@@ -188,10 +180,7 @@ def _one_database(reader: Reader, folder: Path) -> Database:
 
 
 def _table(reader: Reader, name: str) -> DraftTable:
-    reader.only(
-        *("access", "key", "link", "links", "determines_unit", "columns", "expected_rows"),
-        *("rollups", "file", "same_unit", "times", *LIMITS),
-    )
+    limits = read_values(reader, "tables.T")
     private = reader.choice("access", ("private", "public")) == "private"
     columns = tuple(_column(r, column) for column, r in reader.table("columns").tables())
     if private and not columns:
@@ -202,7 +191,7 @@ def _table(reader: Reader, name: str) -> DraftTable:
         if not private and key in reader.values:
             reader.fail(key, f"{name} is public and has a link.", 'Write access = "private".')
     link, several, unprotected = links_of(reader)
-    for key in (*LIMITS, "times"):
+    for key in (*OF_ONE_UNIT, "max_public_groups", "times"):
         if not private and key in reader.values:
             reader.fail(key, f"{name} is public and needs no {key}.", "Remove it.")
     return DraftTable(
@@ -210,17 +199,14 @@ def _table(reader: Reader, name: str) -> DraftTable:
         private,
         _key(reader),
         link,
+        **limits,
         columns=columns,
-        expected_rows=reader.count("expected_rows"),
         several=several,
         unprotected=unprotected,
         groups_by=limits_by(reader, "max_groups_per_unit"),
         rows_by=limits_by(reader, "max_rows_per_group"),
         determining=_determining(reader),
-        rollups=rollups_of(reader),
         same_unit=_same_unit(reader),
-        times=times_of(reader),
-        **{key: limit_of(reader, key) for key in LIMITS},
     )
 
 
@@ -234,34 +220,26 @@ def _key(reader: Reader) -> tuple[str, ...]:
 
 
 def _column(reader: Reader, name: str) -> DraftColumn:
-    reader.only(
-        *("type", "format", "bounds", "values", "values_from", "nullable", "hidden"),
-        *("private_bounds", "max_per_unit", "max_length", "randomized", "published"),
-    )
-    declared = reader.text("type") if "type" in reader.values else None
-    source = None
-    if "values_from" in reader.values:
-        table, dot, column = reader.text("values_from").rpartition(".")
-        if not dot or "values" in reader.values:
-            reader.fail(
-                "values_from", "values_from names a public column.", 'Write "table.column".'
-            )
-        source = (table, column)
+    values = read_values(reader, "tables.T.columns")
     return DraftColumn(
-        name=name,
-        type=declared,
+        name,
+        **values,
         bounds=_bounds(reader),
         values=_values(reader),
-        values_from=source,
-        nullable=reader.flag("nullable"),
-        hidden=reader.flag("hidden"),
+        values_from=_values_from(reader),
         private_bounds=_private_bounds(reader),
-        max_per_unit=most_in_all(reader),
-        max_length=reader.count("max_length"),
         randomized=law_of(reader),
         remember_days=reader.table("randomized").count("remember_days"),
-        published=reader.flag("published"),
     )
+
+
+def _values_from(reader: Reader) -> tuple[str, str] | None:
+    if "values_from" not in reader.values:
+        return None
+    table, dot, column = reader.text("values_from").rpartition(".")
+    if not dot or "values" in reader.values:
+        reader.fail("values_from", "values_from names a public column.", 'Write "table.column".')
+    return table, column
 
 
 def _private_bounds(reader: Reader) -> BoundsMethod | None:
@@ -328,49 +306,12 @@ def _values(reader: Reader) -> tuple[Any, ...] | None:
     return tuple(values)
 
 
-_BUDGET = (
-    *("epsilon", "delta", "accountant", "query_epsilon", "max_query_epsilon", "query_delta"),
-    *("min_query_charge", "confirm_above", "only_public_keys", "memory", "share_answers"),
-    *RENEWAL_KEYS,
-)
-
-
 def _budget(reader: Reader, name: str) -> Budget:
-    reader.only(*_BUDGET)
-    epsilon, delta = reader.amount("epsilon"), reader.amount("delta", "0")
-    budget = Budget(
-        name,
-        epsilon,
-        delta,
-        accountant=_accountant(reader, epsilon, delta).name,
-        query_epsilon=reader.amount("query_epsilon", "0.1"),
-        max_query_epsilon=reader.amount("max_query_epsilon", "1"),
-        query_delta=reader.amount("query_delta", "1e-9"),
-        min_query_charge=_optional(reader, "min_query_charge"),
-        confirm_above=_optional(reader, "confirm_above"),
-        only_public_keys=reader.flag("only_public_keys"),
-        memory=Memory(reader.choice("memory", ("slice", "wide"), "slice")),
-        share_answers=reader.flag("share_answers"),
-        renews=read_renewal(reader),
-    )
-    for key in ("epsilon", "query_epsilon", "max_query_epsilon"):
-        if getattr(budget, key) <= 0:
-            reader.fail(key, f"{key} must be above zero.", f"Write {key} = 0.1.")
-        if not LEAST_EPSILON <= getattr(budget, key) <= MOST_EPSILON:
-            reader.fail(key, f"{key} is no useful amount.", f"Write {key} = 0.1.")
-    for key in ("delta", "query_delta"):
-        if not 0 <= getattr(budget, key) < 1:
-            reader.fail(key, f"{key} must be in [0, 1).", f"Write {key} = 1e-6.")
-        if 0 < getattr(budget, key) < LEAST_DELTA:
-            reader.fail(key, f"{key} is below what the ledger counts.", f"Write {key} = 1e-6.")
+    values = read_values(reader, "budgets.B")
+    values["accountant"] = _accountant(reader, values["epsilon"], values["delta"]).name
+    budget = Budget(name, **values, renews=read_renewal(reader))
     _consistent(reader, budget)
-    if budget.confirm_above is not None and budget.confirm_above < 0:
-        reader.fail("confirm_above", "confirm_above is below zero.", "Write confirm_above = 0.0.")
     return budget
-
-
-def _optional(reader: Reader, key: str) -> Decimal | None:
-    return reader.amount(key) if key in reader.values else None
 
 
 def _accountant(reader: Reader, epsilon: Decimal, delta: Decimal) -> Accountant:
@@ -394,80 +335,48 @@ def _consistent(reader: Reader, budget: Budget) -> None:
     if budget.only_public_keys and not accountant.needs_delta:
         why = f"Under {accountant.name} a δ is charged where it is needed: it saves nothing."
         reader.fail("only_public_keys", why, "Leave it out.")
-    _affordable(reader, budget)
-
-
-def _affordable(reader: Reader, budget: Budget) -> None:
-    key, fix = "min_query_charge", "Lower it, or leave it out: then it is a tenth of that."
-    if budget.min_query_charge is not None and budget.min_query_charge < 0:
-        reader.fail(key, f"{key} is below zero.", fix)
     if budget.min_query_charge is not None and not is_affordable(budget):
-        reader.fail(key, f"{key} is more than a question of query_epsilon is charged.", fix)
+        why = "min_query_charge is more than a question of query_epsilon is charged."
+        fix = "Lower it, or leave it out: then it is a tenth of that."
+        reader.fail("min_query_charge", why, fix)
 
 
-def _analysts(reader: Reader, budgets: tuple[Budget, ...]) -> tuple[tuple[str, str], ...]:
-    result = []
+def _analysts(reader: Reader, budgets: tuple[Budget, ...]) -> dict[str, dict[str, Any]]:
+    """Return the keys of each analyst."""
+    result = {}
     for name, analyst in reader.tables():
-        analyst.only("budget", "epsilon", "delta", "raw_rows", "errors", *RENEWAL_KEYS)
         if name.startswith(CUBES):
-            analyst.fail(
-                None, f"No analyst is called {name}: so are cubes.", "Choose another name."
-            )
-        budget = analyst.text("budget")
-        if budget not in {b.name for b in budgets}:
-            analyst.fail(
-                "budget",
-                f"There is no budget {budget}.",
-                name_budget(budget, [b.name for b in budgets]),
-            )
-        result.append((name, budget))
+            why = f"No analyst is called {name}: so are cubes."
+            analyst.fail(None, why, "Choose another name.")
+        result[name] = read_values(analyst, "analysts.A")
+        names, budget = [b.name for b in budgets], result[name]["budget"]
+        if budget not in names:
+            fix = name_budget(budget, names)
+            analyst.fail("budget", f"There is no budget {budget}.", fix)
     if not result:
         reader.fail(None, "There is no analyst.", "Add [analysts.NAME].")
-    return tuple(result)
+    return result
 
 
-def _empty_rows(reader: Reader) -> frozenset[str]:
-    """Return the analysts for whom a query of single rows is empty instead of refused."""
-    choices = ("refused", "empty")
-    chosen = ((name, r.choice("raw_rows", choices, choices[0])) for name, r in reader.tables())
-    return frozenset(name for name, choice in chosen if choice == "empty")
+def _server(reader: Reader, analysts: Mapping[str, Mapping[str, Any]]) -> ServerSettings:
+    values = read_values(reader, "server")
+    if ("certificate" in values) != ("key" in values):
+        reader.fail(None, "A certificate needs its key.", "Give both certificate and key.")
+    if "client_ca" in values and "certificate" not in values:
+        reader.fail("client_ca", "Client certificates need TLS.", "Give certificate and key, too.")
+    own = tuple((name, each["errors"]) for name, each in analysts.items() if "errors" in each)
+    return ServerSettings(**values, analyst_errors=own)
 
 
-def _ledger(reader: Reader, folder: Path) -> LedgerPlace:
-    reader.only("path", "url", "clock")
-    reader.choice("clock", ("trusted",), "trusted")
-    url = reader.text("url") if "url" in reader.values else ""
+def _ledger(reader: Reader) -> LedgerPlace:
+    values = read_values(reader, "ledger")
+    url = values.get("url", "")
     wrong = objection({"dsn": url}) if url else None
     if url and not url.startswith(("postgresql://", "postgres://")):
         wrong = "A ledger on a server has an address postgresql://HOST/DATABASE."
     if wrong is not None:
         reader.fail("url", wrong, "See dpsql help ledger.")
-    return LedgerPlace(str(folder / reader.text("path", "dpsql.ledger")), url)
-
-
-_OURS = frozenset({"niceness"})
-"""Limits that the server sets itself; a policy cannot."""
-
-
-def _limits(reader: Reader) -> Limits:
-    reader.only(*(field.name for field in fields(Limits) if field.name not in _OURS))
-    default = Limits()
-    return Limits(
-        max_public_groups=reader.count("max_public_groups") or default.max_public_groups,
-        statement_seconds=seconds_of(reader, "statement_seconds", default.statement_seconds),
-        memory=reader.memory("memory", default.memory),
-        min_units_per_group=reader.count("min_units_per_group") or default.min_units_per_group,
-        max_fanout=reader.count("max_fanout") or default.max_fanout,
-        free_seconds=seconds_of(reader, "free_seconds", default.free_seconds),
-        max_result_cells=reader.count("max_result_cells") or default.max_result_cells,
-        max_result_files=reader.memory("max_result_files", default.max_result_files),
-        max_spill_files=reader.memory("max_spill_files", default.max_spill_files),
-        time_resolution=Resolution(
-            reader.choice("time_resolution", tuple(Resolution), default.time_resolution)
-        ),
-        round_recent_times=reader.flag("round_recent_times"),
-        max_text_length=reader.count("max_text_length") or default.max_text_length,
-    )
+    return LedgerPlace(values["path"], url)
 
 
 UNCUT = ("max_groups_per_unit", "max_rows_per_group")
@@ -483,7 +392,7 @@ def links_of(reader: Reader) -> tuple[Link | None, tuple[Link, ...], tuple[Link,
     protected, unprotected = list[Link](), list[Link]()
     for each in reader.listed("links"):
         others = each.choice("other_people", ("protected", "unprotected"), "protected")
-        (protected if others == "protected" else unprotected).append(_link(each, "other_people"))
+        (protected if others == "protected" else unprotected).append(_link(each, "tables.T.links"))
     links = (*protected, *unprotected)
     reader.distinct(tuple(", ".join(link.columns) for link in links), "links")
     if len(protected) < 2:  # noqa: PLR2004
@@ -499,9 +408,9 @@ def links_of(reader: Reader) -> tuple[Link | None, tuple[Link, ...], tuple[Link,
     return None, tuple(protected), tuple(unprotected)
 
 
-def _link(reader: Reader, *more: str) -> Link:
+def _link(reader: Reader, section: str = "tables.T.link") -> Link:
     """Return one link: by one column, or by a list of columns with a list of referenced ones."""
-    reader.only("column", "references", *more)
+    only_keys(reader, section)
     table, dot, key = reader.text("references").rpartition(".")
     if not dot:
         reader.fail("references", "references names no column.", 'Write "table.column".')

@@ -12,6 +12,7 @@ from dpsql.mechanisms.randomized_response import (
     two_coins,
 )
 from dpsql.model.local_reports import LocalMechanism, Randomized
+from dpsql.policy.policy_keys import only_keys
 from dpsql.policy.value_reader import Reader
 
 _KEY, _EXAMPLE = "randomized", 'Write randomized = { mechanism = "grr", epsilon = 1.0 }.'
@@ -24,7 +25,7 @@ def law_of(column: Reader) -> Randomized | None:
     if _KEY not in column.values:
         return None
     reader = column.table(_KEY)
-    reader.only("mechanism", "epsilon", "p", "q", "remember_days")
+    only_keys(reader, "tables.T.columns.C.randomized")
     values = column.values.get("values")
     if not isinstance(values, list):
         column.fail(_KEY, "Nothing says of which values people reported.", "List its values.")

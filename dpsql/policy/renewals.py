@@ -11,10 +11,8 @@ from dpsql.model.calendars import Calendar, Renewal, find_zone
 from dpsql.model.dataclass import replace
 from dpsql.model.errors import LedgerError
 from dpsql.model.vocabulary import LIFETIME, Cap
+from dpsql.policy.policy_keys import AS_OF_A_POT
 from dpsql.policy.value_reader import Reader
-
-RENEWAL_KEYS = ("renews", "time_zone", "lifetime", "lifetime_epsilon", "lifetime_delta")
-"""Keys of a budget or a cap whose ε and δ are for one window."""
 
 _UNBOUNDED = "unbounded"
 
@@ -24,7 +22,7 @@ def read_renewal(reader: Reader) -> Calendar | None:
     `PolicyError`.
     """
     if "renews" not in reader.values:
-        for key in RENEWAL_KEYS:
+        for key, *_ in AS_OF_A_POT:
             if key in reader.values:
                 reader.fail(key, f"{key} has no use without renews.", 'Write renews = "month".')
         return None

@@ -4,30 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dpsql.model.dataclass import dataclass
+from dpsql.policy.draft import DraftGrant, DraftRole
+from dpsql.policy.policy_keys import only_keys
 from dpsql.policy.value_reader import Reader
 
-ROLE_KEYS = ("analysts", "groups", "tables")
-GRANT_KEYS = ("columns", "rows")
 ALL = "all"
-
-
-@dataclass(frozen=True, slots=True)
-class DraftGrant:
-    """A grant as written: `columns` is None for all columns, `rows` for all rows."""
-
-    table: str
-    columns: tuple[str, ...] | None = None
-    rows: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class DraftRole:
-    """A role as written: `grants` is None for all tables."""
-
-    name: str
-    analysts: frozenset[str]
-    grants: tuple[DraftGrant, ...] | None
 
 
 def read_roles(reader: Reader, analysts: Sequence[str]) -> tuple[DraftRole, ...]:
@@ -46,7 +27,7 @@ def read_roles(reader: Reader, analysts: Sequence[str]) -> tuple[DraftRole, ...]
 
 
 def _role(reader: Reader, name: str, whole: Reader, analysts: Sequence[str]) -> DraftRole:
-    reader.only(*ROLE_KEYS)
+    only_keys(reader, "roles.R")
     members = {*_names(reader, "analysts", analysts, "analyst")}
     groups = whole.table("groups")
     for group in _names(reader, "groups", tuple(groups.values), "group"):
@@ -82,7 +63,7 @@ def _grants(reader: Reader, name: str) -> tuple[DraftGrant, ...] | None:
 
 
 def _grant(reader: Reader, table: str) -> DraftGrant:
-    reader.only(*GRANT_KEYS)
+    only_keys(reader, "roles.R.tables.T")
     rows = reader.text("rows") if "rows" in reader.values else None
     if "columns" not in reader.values:
         return DraftGrant(table, None, rows)

@@ -7,16 +7,13 @@ from difflib import get_close_matches
 
 from dpsql.model.vocabulary import Link, Neighbours, PrivacyUnit
 from dpsql.policy.draft import Draft, DraftTable
-from dpsql.policy.renewals import RENEWAL_KEYS
+from dpsql.policy.policy_keys import only_keys
 from dpsql.policy.value_reader import Reader
 
 
 def unit_of(reader: Reader) -> PrivacyUnit:
     """Return the unit: the key of a table of people, or the first of the columns that hold it."""
-    reader.only(
-        *("table", "key", "column", "columns", "neighbours", "epsilon", "delta", "period"),
-        *RENEWAL_KEYS,
-    )
+    only_keys(reader, "privacy_unit")
     neighbours = reader.choice("neighbours", tuple(n.value for n in Neighbours), "add_remove")
     columns = unit_columns(reader)
     if not columns:

@@ -14,6 +14,7 @@ from dpsql.model.query_options import Memory
 from dpsql.model.tree import Kind
 from dpsql.model.vocabulary import TablePolicy
 from dpsql.policy.draft import Draft, DraftTable
+from dpsql.policy.policy_keys import only_keys
 from dpsql.policy.value_reader import Reader
 
 _LENGTHS = (Renewal.MONTH, Renewal.QUARTER, Renewal.YEAR)
@@ -35,7 +36,7 @@ def read_periods(reader: Reader) -> PeriodRule | None:
         why = "period needs the person's column in every private table."
         reader.fail("period", why, 'Write column = "table.column" in the place of table and key.')
     at = reader.table("period")
-    at.only("every", "from", "of")
+    only_keys(at, "privacy_unit.period")
     every, first = Renewal(at.choice("every", _LENGTHS)), at.text("from")
     of = at.table("of")
     if not of.values:

@@ -6,6 +6,7 @@ import re
 import tomllib
 from decimal import Decimal
 from difflib import get_close_matches
+from pathlib import Path as File
 from typing import Any, NoReturn
 
 from dpsql.model.dataclass import dataclass
@@ -132,26 +133,57 @@ class Reader:
 
     def choice(self, key: str, options: tuple[str, ...], default: str | None = None) -> str:
         """Return one of a few words."""
-        value = self.text(key, default)
+        given = self.values.get(key)
+        value: str = given if given in options else self.text(key, default)
         if value not in options:
-            self.fail(key, f"{key} is {value!r}.", f"Write one of {', '.join(options)}.")
+            signs = any(len(option) < 2 for option in options)  # noqa: PLR2004
+            listed = ", ".join(map(repr, options) if signs else options)
+            self.fail(key, f"{key} is {value!r}.", f"Write one of {listed}.")
         return value
 
-    def flag(self, key: str) -> bool:
-        """Return a truth value, false if absent."""
-        value = self.values.get(key, False)
+    def flag(self, key: str, default: bool = False) -> bool:  # noqa: FBT001, FBT002
+        """Return a truth value."""
+        value = self.values.get(key, default)
         if not isinstance(value, bool):
             self.fail(key, f"{key} must be true or false.", f"Write {key} = true.")
         return value
 
-    def count(self, key: str) -> int | None:
-        """Return a positive integer, None if absent."""
+    def count(self, key: str, most: int | None = None, least: int = 1) -> int | None:
+        """Return a positive integer between bounds, None if absent."""
         value = self.values.get(key)
         if value is None:
             return None
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             self.fail(key, f"{key} must be a whole number from 1.", f"Write {key} = 10.")
+        if most is not None and value > most:
+            self.fail(key, f"{key} is at most {most}.", "Write a smaller one.")
+        if value < least:
+            self.fail(key, f"{key} is at least {least}.", "Write a larger one.")
         return value
+
+    def texts(
+        self, key: str, default: tuple[str, ...] = (), *, empty: bool = False
+    ) -> tuple[str, ...]:
+        """Return a list of texts, which may be written as one text."""
+        value = self.values.get(key, list(default))
+        listed = [value] if isinstance(value, str) else value
+        if not isinstance(listed, list) or not all(isinstance(each, str) for each in listed):
+            self.fail(key, f"{key} is no list of texts.", f'Write {key} = ["…"].')
+        if not empty and not all(listed):
+            self.fail(key, f"{key} has an empty text.", "Remove it.")
+        return tuple(listed)
+
+    def place(self, key: str, default: str | None = None) -> str:
+        """Return a path, relative to the folder of the policy."""
+        return str(File(self.file).resolve().parent / self.text(key, default))
+
+    def seconds(self, key: str, default: float) -> float:
+        """Return a duration in seconds."""
+        seconds, most = self.amount(key, default), 10**6
+        if not 0 < seconds <= most:
+            why = f"{key} must be above zero, and at most {most}."
+            self.fail(key, why, f"Write {key} = {default:g}.")
+        return float(seconds)
 
     def memory(self, key: str, default: str) -> str:
         """Return an amount of memory, as DuckDB writes it."""
@@ -160,7 +192,7 @@ class Reader:
             self.fail(key, f"{value!r} is no amount of memory.", f'Write {key} = "{default}".')
         return value
 
-    def amount(self, key: str, default: str | None = None) -> Decimal:
+    def amount(self, key: str, default: Decimal | float | str | None = None) -> Decimal:
         """Return an exact, finite number."""
         value = self.values.get(key, None if default is None else Decimal(default))
         if isinstance(value, bool) or not isinstance(value, int | Decimal):

@@ -18,9 +18,8 @@ from dpsql.model.table_names import address, nearest
 from dpsql.model.tree import AggregateCall, Expression, Name, Select, WindowCall
 from dpsql.model.vocabulary import Policy, TablePolicy
 from dpsql.model.walk import map_children, walk
-from dpsql.policy.draft import Draft
+from dpsql.policy.draft import Draft, DraftGrant, DraftRole
 from dpsql.policy.restrict import restrict_policy
-from dpsql.policy.role_sections import DraftGrant, DraftRole
 from dpsql.preparation.prepare import prepare
 from dpsql.preparation.public_data import PublicTables
 
