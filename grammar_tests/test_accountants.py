@@ -205,6 +205,7 @@ def charge_of(
     return accountant.loss(event(*measured, *selections)), limit
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 @ALL
 @given(SHARES, SENSITIVITIES)
 def test_a_charge_never_exceeds_its_allowance(
@@ -255,6 +256,7 @@ def test_a_delta_is_spent_where_it_takes_less_of_the_budget_than_more_epsilon_wo
     assert APPROXIMATE.noise(share, Fraction("1e-3"), count) == bell  # where δ costs nothing
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 @given(
     st.fractions(Fraction(1, 1000), 5),
     st.integers(1, 40),

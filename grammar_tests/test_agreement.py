@@ -48,6 +48,7 @@ def reference(agreements: list[Agreement], deviations: list[float]) -> tuple[np.
     return basis @ inverse @ basis.T @ weight, basis @ inverse @ basis.T
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 @given(st.lists(st.floats(0.5, 500.0), min_size=8, max_size=8))
 def test_agreement_is_generalised_least_squares(deviations: list[float]) -> None:
     estimate, errors = reference(LEVELS, deviations)

@@ -128,6 +128,7 @@ def test_in_units_of_columns_a_model_says_what_it_said_of_cells() -> None:
         assert sql == pytest.approx(said, abs=1e-9)
 
 
+@pytest.mark.full("draws random questions or values")
 def test_bends_that_noise_hides_do_not_wander() -> None:
     """They are measured with what is linear, which has the same noise with and without them."""
     way, dice, ends = descent(DescentOptions(), 2.0, 0.0), np.random.default_rng(5), []

@@ -68,6 +68,7 @@ def test_what_was_found_is_used_again_for_nothing(tmp_path: Path) -> None:
         assert charged(bob) == pytest.approx(charged(first), rel=1e-3)
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_an_answer_is_close_to_the_truth(tmp_path: Path) -> None:
     """With nothing declared: the widest possible bound would err by millions."""
     with opened(tmp_path) as proxy:
@@ -80,6 +81,7 @@ def test_an_answer_is_close_to_the_truth(tmp_path: Path) -> None:
         assert margin < truth / 5
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_what_cannot_be_paid_to_the_end_is_refused_before_the_first_step(tmp_path: Path) -> None:
     """A poll alone would fit into the budget."""
     path = proxy_kit.shop(
@@ -135,6 +137,7 @@ def test_a_limit_of_groups_leaves_no_public_group_out() -> None:
     assert (block.l0, block.enforce_l0) == (12, False)
 
 
+@pytest.mark.full("draws random questions or values")
 @pytest.mark.parametrize("norm", [Fraction(5, 2), Fraction(10**4)])
 def test_private_groups_are_sampled_and_then_scaled(norm: Fraction) -> None:
     sql = "SELECT login_id // 20 AS g, COUNT(*) AS n, COUNT(DISTINCT customer_id) AS c"

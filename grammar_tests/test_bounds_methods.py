@@ -117,6 +117,7 @@ def test_the_first_step_is_the_same_on_every_database(method: BoundsMethod) -> N
     assert len(seen) == 2, "one of each question"
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_each_method_is_a_question_of_its_own() -> None:
     policy, engine = over(crowd(), constraints=True)
     asked = set()

@@ -364,6 +364,7 @@ def test_the_owner_is_reminded_of_a_delta_that_ends_before_epsilon(
     )
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_the_owner_is_reminded_where_nothing_is_hidden(owned: Path) -> None:
     bare = owned.with_name("bare.toml")
     bare.write_text(owned.read_text().replace("name = { hidden = true }", "name = {}"))

@@ -309,6 +309,7 @@ def test_the_servers_process_runs_no_sql() -> None:
     assert users == {*workers, "engines/duckdb/store_writer.py", "policy/demo.py"}
 
 
+@pytest.mark.full("starts processes")
 def test_the_servers_process_does_not_load_duckdb() -> None:
     loads = "import sys, dpsql.proxy, {}; sys.exit('_duckdb' in sys.modules)"
     for module, loaded in (("duckdb_engine", 0), ("file_views", 1)):

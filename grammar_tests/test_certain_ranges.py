@@ -163,6 +163,7 @@ def test_no_interval_of_any_case_loses_the_truth_or_grows(part: int) -> None:
     assert compared.shrank > 100
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_no_interval_loses_the_truth_or_grows() -> None:
     compared = compare(SOME, 2)
     assert (compared.lost, compared.grew) == (0, 0)

@@ -198,6 +198,7 @@ FOUND = {
 """Questions about two columns with bounds that are found, of which one or both are measured."""
 
 
+@pytest.mark.full("opens a proxy for each item")
 @pytest.mark.parametrize("sql", FOUND)
 def test_every_step_of_a_question_leaves_out_the_same(tmp_path: Path, sql: str) -> None:
     """Bounds are found of what is measured alone, and the last step measures no more."""
@@ -251,6 +252,7 @@ def judged(*, constraints: bool, believed: frozenset[Fact] = frozenset()) -> Ite
             yield counts_rows(measured(sql, policy, engine), engine)
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 @pytest.mark.parametrize("constraints", [True, False])
 def test_no_rows_are_taken_for_absent(constraints: bool) -> None:  # noqa: FBT001
     counted = list(judged(constraints=constraints))

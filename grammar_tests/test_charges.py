@@ -157,6 +157,7 @@ def _outer(plan: Rewritten) -> Rewritten:
     return replace(plan, outer_sql=BROKEN)
 
 
+@pytest.mark.full("opens a proxy for each item")
 @pytest.mark.parametrize("damage", [_block, _stage, _public, _outer])
 def test_a_statement_that_does_not_bind_costs_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: Callable[[Rewritten], Rewritten]
@@ -175,6 +176,7 @@ def test_a_statement_that_does_not_bind_costs_nothing(
         assert contents(tmp_path / "shop.ledger") == before
 
 
+@pytest.mark.full("draws random questions or values")
 def test_statements_are_bound_before_the_charge_and_once(tmp_path: Path) -> None:
     proxy, engine = watched(shop(tmp_path), Proxy)
     with proxy:
@@ -187,6 +189,7 @@ def test_statements_are_bound_before_the_charge_and_once(tmp_path: Path) -> None
             assert kinds == [*bound, "ready", "aggregate", "scratch"]
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_a_list_that_is_watched_is_bound_before_its_charge(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

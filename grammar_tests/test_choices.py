@@ -204,6 +204,7 @@ def test_a_replaced_unit_sways_no_more_than_claimed(sql: str) -> None:
     assert all(replaced(sql, *pair) for pair in ((1, 7), (2, 7), (1, 2)))
 
 
+@pytest.mark.full("draws random questions or values")
 def test_the_range_of_an_added_unit_is_too_small_for_a_replaced_one() -> None:
     assert not all(replaced(COUNTRY, 7, other, share=2) for other in range(1, 7))
 

@@ -252,6 +252,7 @@ def test_names_that_nothing_has_would_be_seen() -> None:
     assert wrong_names(Rule("R2", body)) == wrong
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_what_is_cited_exists() -> None:
     assert {path: wrong for path in READERS if (wrong := dangling(path.read_text("utf-8")))} == {}
 
@@ -261,6 +262,7 @@ def test_code_says_which_rule() -> None:
     assert [p for p, text in texts.items() if DOCUMENTS.keys() & set(cited(text))] == []
 
 
+@pytest.mark.full("draws random questions or values")
 def test_modules_that_are_named_exist() -> None:
     readers = [*(path for path in READERS if path.suffix == ".py"), *GUIDES]
     assert {path: wrong for path in readers if (wrong := lost(path.read_text("utf-8")))} == {}
@@ -276,6 +278,7 @@ def test_a_citation_of_nothing_would_be_seen() -> None:
     assert list(cited("as PRIVACY.md says")) == ["PRIVACY.md"]
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_whoever_claims_has_a_proof() -> None:
     """The heading is "Proof (PRIVACY.md R…)." at the beginning of a line of the docstring."""
     claiming = [path for path in SOURCES if claims(path, path.read_text("utf-8"))]

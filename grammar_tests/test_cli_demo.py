@@ -191,6 +191,7 @@ def test_check_finds_what_does_not_fit_and_records_what_does(shop: Path) -> None
     assert "fix: " in found
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_init_drafts_a_policy_that_answers_nothing(shop: Path) -> None:
     done = within(shop, "init", "shop.duckdb", "-o", "draft.toml")
     decisions = int(done.stderr.split()[0])

@@ -75,6 +75,7 @@ def width(found: dict[str, list[Held]]) -> float:
 MORE = pytest.mark.full("further populations")
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 @pytest.mark.parametrize("order", [1, pytest.param(2, marks=MORE)])
 @pytest.mark.parametrize("groups", [12, pytest.param(50, marks=MORE)])
 def test_intervals_hold_over_kinds_of_populations(order: int, groups: int) -> None:
@@ -197,6 +198,7 @@ def halves_of(answer: Answer, place: int) -> list[tuple[float, float]]:
     return [half for half in found if half]
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_counts_reach_farther_up_than_down(asked: Proxy) -> None:
     answer = asked.ask(request(BY_MONTH, "4"))
     for (below, above), margins, errors, row, ends in zip(
@@ -211,6 +213,7 @@ def test_counts_reach_farther_up_than_down(asked: Proxy) -> None:
     assert scaled.side is CutSide.ABOVE
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_numbers_of_either_sign_reach_as_far_on_both_sides(asked: Proxy) -> None:
     answer = asked.ask(request(SIGNED, "4"))
     for (below, above), errors in zip(halves_of(answer, 1), answer.errors, strict=True):
@@ -231,6 +234,7 @@ FURTHER_OUTER = [
 ]
 
 
+@pytest.mark.full("opens a proxy for each item")
 @pytest.mark.parametrize(
     ("sql", "up", "down"),
     [
@@ -260,6 +264,7 @@ def test_ends_are_carried_through_the_outer_query(
     assert (widened["above"] > 0, widened["below"] > 0) == (up, down) or (up and down)
 
 
+@pytest.mark.full("draws random questions or values")
 def test_ratios_and_averages_are_wider_than_their_noise(asked: Proxy) -> None:
     ratio = "SUM(EXTRACT(day FROM day)) / COUNT(*)"
     sql = f"SELECT AVG(EXTRACT(day FROM day)) AS a, {ratio} AS r FROM logins"
@@ -271,6 +276,7 @@ def test_ratios_and_averages_are_wider_than_their_noise(asked: Proxy) -> None:
         assert max(below, above) >= 1.95 * error
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_stated_ends_are_those_of_the_answer(asked: Proxy) -> None:
     sql = f"SELECT n, DP_INTERVAL_LOW(n) AS low, DP_INTERVAL_HIGH(n) AS high FROM ({BY_MONTH}) AS t"
     answer = asked.ask(request(sql, "4"))
@@ -279,6 +285,7 @@ def test_stated_ends_are_those_of_the_answer(asked: Proxy) -> None:
         assert row[1:] == pytest.approx(ends[0])
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_machine_formats_have_both_ends(asked: Proxy) -> None:
     answer = asked.ask(request(BY_MONTH, "4"))
     for row, ends in zip(json.loads(records.json_array(answer)), answer.intervals, strict=True):
@@ -289,12 +296,14 @@ def test_machine_formats_have_both_ends(asked: Proxy) -> None:
     assert "±" not in shown
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_unknown_ends_are_null_and_never_nan(asked: Proxy) -> None:
     answer = asked.ask(request("SELECT DISTINCT COUNT(*) AS n FROM logins", "4"))
     (row,) = json.loads(records.json_array(answer))
     assert (row["n_low"], row["n_high"]) == (None, None)
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_cursors_have_intervals_beside_margins(tmp_path: Path) -> None:
     path = proxy_kit.shop(tmp_path, tables=crowd(400, most=8))
     with dpsql.connect(str(path), analyst="ana") as connection:
@@ -309,6 +318,7 @@ def test_cursors_have_intervals_beside_margins(tmp_path: Path) -> None:
             assert high - row[1] == pytest.approx(margins[1])
 
 
+@pytest.mark.full("draws random questions or values")
 def test_a_remembered_answer_has_the_same_ends(asked: Proxy) -> None:
     first, again = (asked.ask(request(BY_MONTH, "4")) for _ in range(2))
     assert again.receipt is not None
@@ -316,6 +326,7 @@ def test_a_remembered_answer_has_the_same_ends(asked: Proxy) -> None:
     assert (first.rows, first.halves) == (again.rows, again.halves)
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_a_large_bias_is_called_a_guess(asked: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
     best = clipping_bias.best_bound
 

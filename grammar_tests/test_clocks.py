@@ -71,6 +71,7 @@ CLOCK_CALL = re.compile(
 """What says what time it is; `monotonic` says only how long something took."""
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_few_read_the_clock_and_each_says_what_for() -> None:
     root = Path(dpsql.__file__).parent
     texts = {p.relative_to(root).as_posix(): p.read_text("utf-8") for p in root.rglob("*.py")}
@@ -204,6 +205,7 @@ def test_it_decides_what_the_date_is(shops: Shops, monkeypatch: pytest.MonkeyPat
     assert charged == [first, Loss(0), first, Loss(0), Loss(0)]
 
 
+@pytest.mark.full("starts processes")
 def test_a_clock_after_2262_gives_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     def too_late() -> float:
         raise OverflowError("timestamp too large to convert to C _PyTime_t")

@@ -371,6 +371,7 @@ def test_nothing_of_who_sent_it_or_when_is_kept(
 # --- what becomes of it ---
 
 
+@pytest.mark.full("draws random questions or values")
 def test_only_a_refresh_shows_what_is_sealed(survey: Collection, store: ReportStore) -> None:
     folder = survey.folder.parent
 
@@ -393,6 +394,7 @@ def test_only_a_refresh_shows_what_is_sealed(survey: Collection, store: ReportSt
     assert collected == "reports: 10 waiting (1 of 3 posts), 0 sealed, 30 published\n"
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_every_type_of_value_is_debiased_in_its_table(
     survey: Collection, store: ReportStore
 ) -> None:

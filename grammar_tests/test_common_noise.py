@@ -204,6 +204,7 @@ def test_too_little_noise_pays_for_no_column() -> None:
         replace(block, keys=ListedKeys(((-1,), *(block.domain or ()))))
 
 
+@pytest.mark.full("draws random questions or values")
 def test_what_is_released_has_the_covariance_and_the_error_that_are_told() -> None:
     block = by_minute()
     (payment,) = block.payments

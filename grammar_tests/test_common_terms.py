@@ -50,6 +50,7 @@ def answered(sql: str) -> tuple[list[tuple[str, ...]], Prepared]:
     return [tuple(map(repr, row)) for row in (*made.rows, *made.errors)], prepared
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 @pytest.mark.parametrize("sql", QUESTIONS)
 def test_values_and_errors_are_those_of_the_terms_written_out(
     sql: str, monkeypatch: pytest.MonkeyPatch

@@ -117,6 +117,7 @@ def test_pld_of_gaussians_is_what_one_gaussian_has() -> None:
     assert ours >= exact(10 / sqrt(30), float(DELTA))
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 @pytest.mark.parametrize(
     "part",
     [

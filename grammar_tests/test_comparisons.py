@@ -109,6 +109,7 @@ PROVED = {
 }
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_either_order_proves_as_much() -> None:
     counting = flooded()
     for condition in COMPARED:

@@ -418,6 +418,7 @@ def test_an_error_that_goes_as_others_do_would_be_seen() -> None:
         pickle.loads(pickle.dumps(Plain(Reason.RAW_ROWS)))  # noqa: S301 - our own
 
 
+@pytest.mark.full("starts processes")
 def test_a_worker_offers_what_would_be_offered_here(
     pair: tuple[Proxy, Proxy], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -22,6 +22,7 @@ from grammar_tests.conformance_record import STATEMENTS, statements_of
 from grammar_tests.proxy_kit import request, shop
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_the_record_tries_every_function_and_is_small() -> None:
     recorded = {
         name: tuple(p.sql for p in probes) for name, probes in load_probes("duckdb").items()
@@ -92,6 +93,7 @@ def test_a_deviating_core_does_not_start(
         Proxy.open(str(shop(tmp_path / "shop")))
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_a_core_that_deviates_once_is_asked_again(tmp_path: Path, untried: list[str]) -> None:
     policy = shop(tmp_path / "shop")
     untried.append(CORE)

@@ -336,6 +336,7 @@ def poll_of(
     return prepare(*asked, KnownSteps(norms, tuple(poll.key for poll in polls)))
 
 
+@pytest.mark.full("draws random questions or values")
 @pytest.mark.parametrize("sql", [TOTAL, BY_MONTH, SIGNED, VALUES, MEDIAN, AVERAGE, RATIO])
 @pytest.mark.parametrize("second", [False, True])
 def test_a_person_has_one_vote(sql: str, second: bool) -> None:  # noqa: FBT001
@@ -383,6 +384,7 @@ def test_what_is_read_only_over_another_sum_is_measured_from_their_ratio(
     assert any(isinstance(poll.block.vote, RatioVote) for poll in plan.polls) is over
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_who_has_nothing_of_the_sum_above_votes_for_a_ratio_of_nothing() -> None:
     """A sum over no rows is NULL, and no comparison with it is true."""
     policy, engine = shop(crowd(6))
@@ -409,6 +411,7 @@ def test_an_answer_about_a_ratio_is_the_plain_one(sql: str) -> None:
     assert wrong != pytest.approx(plain, rel=1e-2)
 
 
+@pytest.mark.full("draws random questions or values")
 def test_a_person_votes_once_for_its_largest_row() -> None:
     policy, engine = shop(crowd(6))
     by_month = EACH.replace("AS n FROM", "AS n, EXTRACT(month FROM day) AS m FROM").replace(
@@ -498,6 +501,7 @@ def test_means_are_told_apart_twice_in_an_octave() -> None:
     assert ratios == {Fraction(3, 2), Fraction(4, 3)}
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_polls_that_are_held_together_have_votes_of_their_own() -> None:
     """Both count the same people: nothing makes their counts agree."""
     policy, engine = shop(crowd(40))

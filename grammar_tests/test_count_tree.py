@@ -75,6 +75,7 @@ def normal(deviation: float) -> Callable[[np.ndarray], np.ndarray]:
 # --- what is read --------------------------------------------------------------------------------
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 @given(
     st.lists(st.lists(st.integers(0, 69), min_size=1, max_size=30), min_size=1, max_size=4),
     st.sampled_from([Shape(2, 7), Shape(3, 4), Shape(70, 1), Shape(9, 2)]),

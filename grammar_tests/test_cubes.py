@@ -124,6 +124,7 @@ def miscounted(proxy: Proxy) -> list[str]:
     ]
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_the_first_receipt_is_one_entry_that_all_limits_of_an_analyst_count(folder: Path) -> None:
     with capped(folder, "received") as proxy:
         whole = cubes.cubes(proxy.ledger)[0].spent

@@ -82,6 +82,7 @@ def unlike(engine: DuckDBEngine) -> list[str]:
     return [sql for sql, plan in plans.items() if integers(plan, worker) != integers(plan, plain)]
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_answers_are_those_over_cut_texts(engine: DuckDBEngine) -> None:
     assert unlike(engine) == []
     for table in ("more.notes", "main.orders", "orders"):
@@ -94,6 +95,7 @@ def test_wrong_twin_texts_that_are_not_cut(engine: DuckDBEngine) -> None:
         assert len(unlike(whole)) > len(ASKED) / 2
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_a_long_text_changes_no_declaration(engine: DuckDBEngine, tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()
@@ -122,6 +124,7 @@ def is_expanded(folder: Path, label: str) -> bool:
     return view.rows is not None
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_texts_that_are_cut_are_no_unique_key_of_a_view(tmp_path: Path) -> None:
     """Both labels of a person are equal once they are cut: the join multiplies their rows."""
     for name in ("short", "long"):
@@ -164,6 +167,7 @@ def test_a_short_line_needs_no_look() -> None:
         assert blocks.short is short
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_no_store_of_whole_texts_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = list[object]()
     monkeypatch.setattr(hardening, "_attach_store", lambda *given: asked.append(given))

@@ -161,6 +161,7 @@ def test_many_rows_arrive_in_every_shape(connection: dpsql.Connection) -> None:
     assert cursor.fetchone() is None
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_a_cancelled_cursor_leaves_the_others_alone(tmp_path: Path) -> None:
     proxy, engine = watched(shop(tmp_path), Proxy)
     with proxy, ThreadPoolExecutor(1) as thread:

@@ -350,6 +350,7 @@ def opened(folder: Path, *changes: tuple[str, str]) -> str:
     return str(proxy_kit.shop(folder, *changes, tables=world.rivals(), constraints=False))
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_a_policy_declares_them_and_explain_names_what_binds(tmp_path: Path) -> None:
     path = opened(tmp_path, (ORDERS, BOTH), (AMOUNT, AMOUNT[:-1] + ", max_per_unit = 700 }"))
     with Proxy.open(path) as proxy:

@@ -279,6 +279,7 @@ def rights_kept(proxy: Proxy, agent: str, person: str) -> list[str]:
     return [*kept, *(sql for sql in (COUNT,) if reach(proxy, agent, sql))]
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_an_agent_has_at_most_the_rights_of_its_delegator_as_they_are(policy: Path) -> None:
     run_delegate(policy, "ana", "narrow", "--role", "north")
     run_delegate(policy, "ana", "whole")
@@ -312,6 +313,7 @@ def test_wrong_twin_rights_copied_at_delegation_are_found(
         assert rights_kept(proxy, "copies", "ana") == ["orders", COUNT]
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_an_agent_pays_below_its_cap_and_its_delegator_has_the_answer(policy: Path) -> None:
     run_delegate(policy, "ana", "payer", epsilon="0.3")
     run_delegate(policy, "payer", "below", epsilon="0.3")
@@ -364,6 +366,7 @@ def test_mistakes_of_an_owner_are_refused(policy: Path) -> None:
 # --- every interface ---
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_revoking_acts_at_once_at_every_interface(policy: Path, tmp_path: Path) -> None:
     run_delegate(policy, "ana", "robot", epsilon="50")
     users = {name: User(verifier_of(PASSWORD)) for name in ("ana", "robot")}

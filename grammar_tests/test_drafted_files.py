@@ -176,6 +176,7 @@ FOLDERS = [
 ]
 
 
+@pytest.mark.full("opens a proxy for each item")
 @pytest.mark.parametrize("case", FOLDERS)
 def test_every_row_is_counted_and_what_is_not_read_is_said(case: str, tmp_path: Path) -> None:
     make, where, right, says = DRAFTED[case]

@@ -176,6 +176,7 @@ def test_what_takes_no_part_stays() -> None:
     assert (consistent(SEVERAL, measured)[0][1] == measured[0][1]).all()
 
 
+@pytest.mark.full("draws random questions or values")
 def test_rounding_is_counted() -> None:
     """Of noise of a few steps the error is that of real answers, not of ideal ones."""
     generator = np.random.default_rng(5)

@@ -90,6 +90,7 @@ def test_a_count_of_what_a_test_tool_finds_is_noisy_and_paid(proxy: Proxy) -> No
     assert answer.receipt.charged.amount > 0
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_the_choice_is_one_of_two(tmp_path: Path) -> None:
     wrong = EMPTY[0], EMPTY[1].replace("empty", "some")
     with pytest.raises(PolicyError, match="raw_rows"):

@@ -40,6 +40,7 @@ def same(one: Any, other: Any) -> bool:
     return type(one) is type(other) and repr(one) == repr(other)
 
 
+@pytest.mark.full("draws random questions or values")
 @pytest.mark.parametrize("count", [0, 1, 2, 120, COUNT])
 @pytest.mark.parametrize("nulls", [False, True])
 def test_columns_are_the_rows(count: int, nulls: bool) -> None:  # noqa: FBT001

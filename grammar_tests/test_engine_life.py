@@ -142,6 +142,7 @@ def _answered_at_last(engine: DuckDBEngine) -> list[Any]:
     pytest.fail("nothing is answered any more")
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_a_killed_worker_is_a_failure_and_the_next_call_works(engine: DuckDBEngine) -> None:
     engine.rows("SELECT 1")
     victim = _pid(engine)
@@ -152,6 +153,7 @@ def test_a_killed_worker_is_a_failure_and_the_next_call_works(engine: DuckDBEngi
     assert engine.rows("SELECT 1") == [(1,)]
 
 
+@pytest.mark.full("starts processes")
 @pytest.mark.parametrize("asks", [False, True])
 def test_a_worker_that_died_while_idle_is_started_again(
     engine: DuckDBEngine, *, asks: bool
@@ -167,6 +169,7 @@ def test_a_worker_that_died_while_idle_is_started_again(
     assert _pid(engine) != victim
 
 
+@pytest.mark.full("starts processes")
 def test_a_worker_that_somebody_else_ended_is_told_once(engine: DuckDBEngine) -> None:
     engine.rows("SELECT 1")
     fallen()
@@ -181,6 +184,7 @@ def test_a_worker_that_somebody_else_ended_is_told_once(engine: DuckDBEngine) ->
     assert fallen() == []
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_a_worker_that_was_ended_while_it_ran_is_told_too(engine: DuckDBEngine) -> None:
     engine.rows("SELECT 1")
     fallen()
@@ -310,6 +314,7 @@ def test_files_and_globs(file_engine: DuckDBEngine) -> None:
     assert {t.name for t in file_engine.schema().tables} == {"parts", "csv"}
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_a_csv_field_that_does_not_fit_is_null_and_never_a_failure(tmp_path: Path) -> None:
     lines = [*map(str, range(50_000)), "zoe", "7"]
     (tmp_path / "n.csv").write_text("a\n" + "\n".join(lines) + "\n")
@@ -339,6 +344,7 @@ def test_changed_files_are_another_data_version(tmp_path: Path) -> None:
         assert engine.rows("SELECT sum(a) FROM t") == [(3,)]
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_identity_of_a_database_changes_with_its_file(tmp_path: Path) -> None:
     path = str(tmp_path / "d.duckdb")
     identities = set()
@@ -368,6 +374,7 @@ def test_unreachable_names_the_path_and_the_way_out(tmp_path: Path) -> None:
         assert engine.rows("SELECT count(*) FROM t") == [(0,)]
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 @pytest.mark.parametrize("pattern", ["none*.parquet", "other.csv.txt"])
 def test_files_that_are_not_there_or_not_known(folder: Path, pattern: str) -> None:
     (folder / "other.csv.txt").write_text("a\n1\n")

@@ -120,6 +120,7 @@ def differing(tables: tuple[duckdb.DuckDBPyConnection, list[str]], x: str) -> se
     return found
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_no_test_of_a_scan_matches_or_loses_a_nan(
     tables: tuple[duckdb.DuckDBPyConnection, list[str]],
 ) -> None:
@@ -172,6 +173,7 @@ def views(tables: tuple[duckdb.DuckDBPyConnection, list[str]]) -> list[str]:
     return [f"v{n}" for n in range(len(sources))]
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_conditions_keep_the_rows_whose_canonical_value_meets_them(
     tables: tuple[duckdb.DuckDBPyConnection, list[str]], views: list[str]
 ) -> None:
@@ -311,6 +313,7 @@ def test_no_operation_gives_nan(expression: str) -> None:
 # --- the owner's view ---
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 @pytest.mark.parametrize("bounds", ["bounds = [0.0, 200000.0]", "private_bounds = true"])
 def test_check_counts_what_is_stored_as_nan(tmp_path: Path, bounds: str) -> None:
     change = ("income = { bounds = [0.0, 200000.0] }", f"income = {{ {bounds} }}")

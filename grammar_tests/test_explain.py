@@ -206,6 +206,7 @@ def test_the_wire_shows_the_form_that_is_asked_for(
         assert "EXPLAIN PRIVACY VERBOSE shows" in text
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_the_driver_shows_the_form_that_is_asked_for(tmp_path: Path) -> None:
     with dpsql.connect(str(shop(tmp_path)), analyst="ana") as connection:
         cursor = connection.cursor()

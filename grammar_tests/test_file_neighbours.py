@@ -287,6 +287,7 @@ FURTHER = pytest.mark.full("further formats")
 FORMATS = [pytest.param(k, marks=() if k in ("csv", "parquet") else FURTHER) for k in KINDS]
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 @pytest.mark.parametrize("numbers", PARTS)
 @pytest.mark.parametrize("kind", FORMATS)
 def test_one_row_of_a_file_moves_no_more_than_claimed(
@@ -295,6 +296,7 @@ def test_one_row_of_a_file_moves_no_more_than_claimed(
     assert not found(Law(tmp_path, kind), numbers)
 
 
+@pytest.mark.full("draws random questions or values")
 @pytest.mark.parametrize("kind", FORMATS)
 def test_no_row_changes_what_init_drafts(kind: str, tmp_path: Path) -> None:
     law, dice = Law(tmp_path, kind), dice_of(kind, "drafts")

@@ -37,6 +37,7 @@ def plainly(rows: Any) -> list[tuple[Any, ...]]:
     return sorted(map(tuple, rows), key=str)
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_conditions_on_keys_of_released_groups_are_free(tmp_path: Path) -> None:
     with Proxy.open(str(shop(tmp_path))) as proxy:
         every = proxy.ask(request(BY_SEGMENT.format("", "")))
@@ -91,6 +92,7 @@ def test_a_condition_that_is_forgotten_is_found(monkeypatch: pytest.MonkeyPatch)
         law_one(OF_GROUPS[3], 9, widest)
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_groups_that_a_condition_leaves_out_are_not_there_to_be_paid_for(tmp_path: Path) -> None:
     """The other way round nothing is free: some of the groups are not all of them."""
     with Proxy.open(str(shop(tmp_path))) as proxy:

@@ -58,6 +58,7 @@ def test_what_is_not_accepted_fails(finding: Finding, said: AcceptedFinding, why
     assert not any(each.fails for each in idle)
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_texts_that_are_not_read_whole_are_counted(tmp_path: Path) -> None:
     tables = world.well_behaved()
     first, *others = tables["orders"]
@@ -97,6 +98,7 @@ AGES = 'finding = "bounds:customers.age", data_version = {}, at_most = 500, reas
 KEYS = 'finding = "key:orders", data_version = 1, at_most = 99999, reason = "no matter"'
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_an_owner_accepts_what_is_clipped_and_no_broken_key(shop: Path) -> None:
     accepting(shop)
     found = run(shop, "check", code=1).stdout

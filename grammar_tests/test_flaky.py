@@ -30,6 +30,7 @@ def flaws(text: str) -> list[str]:
     return [name for name, pattern in FLAKY.items() if pattern.search(text)]
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_no_test_depends_on_luck_or_time() -> None:
     files = [path for path in FOLDER.glob("*.py") if path.name not in ALLOWED]
     found = {path.name: flaws(path.read_text(encoding="utf-8")) for path in files}

@@ -94,6 +94,7 @@ FLOWING: dict[str, Callable[[], tuple[object, ...]]] = {
 }
 
 
+@pytest.mark.full("opens servers or connects clients")
 @pytest.mark.parametrize("door", FLOWING.values(), ids=FLOWING)
 def test_the_wire_passes_all_rows_on(proxy: Proxy, door: Callable[[], tuple[object, ...]]) -> None:
     client = Client(proxy)
@@ -119,6 +120,7 @@ def test_rows_that_are_fetched_some_at_a_time_are_all_there(proxy: Proxy) -> Non
     assert sorted(found) == list(range(10_000))
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_a_cursor_goes_both_ways_through_more_than_may_be_kept(proxy: Proxy) -> None:
     client = Client(proxy)
     client.send(*asked(rows(4)))
@@ -144,6 +146,7 @@ def test_a_cursor_goes_both_ways_through_more_than_may_be_kept(proxy: Proxy) -> 
     assert proxy.vault._room.taken.total() < before
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_files_have_a_limit_and_an_owner_a_share_of_it(proxy: Proxy) -> None:
     limits = replace(proxy.policy.limits, max_result_files="40kB")
     proxy.adopt(replace(proxy.policy, limits=limits))
@@ -165,6 +168,7 @@ def test_files_have_a_limit_and_an_owner_a_share_of_it(proxy: Proxy) -> None:
             share.take(size)
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_the_database_api_has_all_rows_and_few_of_them_in_memory(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -225,6 +229,7 @@ def test_parquet_and_json_hold_what_they_do_of_few_rows(
         assert len(one) == 1000
 
 
+@pytest.mark.full("starts processes")
 def test_the_command_line_says_how_to_have_all_rows(folder: Path) -> None:
     text = folder.read_text()
     small = folder.with_name("small.toml")
@@ -299,6 +304,7 @@ def test_memory_does_not_grow_with_the_rows_of_the_database_api(
         assert peak_of(fetch) < FEW_BYTES
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_rows_that_are_kept_take_more(proxy: Proxy) -> None:
     """The wrong twin: the same rows in memory."""
     limits = replace(proxy.policy.limits, max_result_cells=10**6)
@@ -371,6 +377,7 @@ def test_a_flow_that_fails_says_so() -> None:
         next(tables)
 
 
+@pytest.mark.full("starts processes")
 def test_what_a_reader_raises_ends_the_call_and_not_the_worker(proxy: Proxy) -> None:
     pool: Any = proxy.vault.engine
     engine: DuckDBEngine = pool._first

@@ -106,6 +106,7 @@ def test_told_errors_are_near_their_forecast(tmp_path: Path) -> None:
     assert sum(near(*each) for each in wrong) < 0.5 * len(found)
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_a_forecast_does_not_depend_on_data(tmp_path: Path) -> None:
     """It is the same over other people. A forecast of integers of the engine would not be."""
     few, many = (opened(tmp_path / str(n), n, most) for n, most in ((3, 4), (PEOPLE, 40)))
@@ -118,6 +119,7 @@ def test_a_forecast_does_not_depend_on_data(tmp_path: Path) -> None:
     assert wrong[0] != wrong[1]
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_without_a_declared_size_nothing_is_foretold(tmp_path: Path) -> None:
     silent = declared("customers", None)
     with Proxy.open(str(proxy_kit.shop(tmp_path, silent, tables=crowd(8)))) as proxy:
@@ -126,6 +128,7 @@ def test_without_a_declared_size_nothing_is_foretold(tmp_path: Path) -> None:
     assert "depends on the data" in plan_text(plan)
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_quantiles_have_a_forecast_in_rank_and_say_when_they_are_noise(free: Proxy) -> None:
     """Of many people a median is near the middle row; of few, by day, it may be any row."""
     good = free.explain(request("SELECT MEDIAN(EXTRACT(day FROM day)) AS q FROM logins", "2"))
@@ -148,6 +151,7 @@ def test_a_question_without_groups_has_no_forecast(tmp_path: Path) -> None:
         assert not any(proxy.explain(request(sql, "2")).forecasts)
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_remembered_bounds_are_used(tmp_path: Path) -> None:
     """A forecast after the first answer is the error of the plan itself, and has no range."""
     with opened(tmp_path) as proxy:
@@ -157,6 +161,7 @@ def test_remembered_bounds_are_used(tmp_path: Path) -> None:
     assert all(error is None or isfinite(error) for error in after.expected)
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_conditions_keep_the_share_that_values_and_bounds_say(free: Proxy) -> None:
     """A question about half of the time is foretold at most the error of the whole."""
     whole, half = (free.explain(request(sql, "2")).forecasts[0] for sql in QUESTIONS[:2])
@@ -166,6 +171,7 @@ def test_conditions_keep_the_share_that_values_and_bounds_say(free: Proxy) -> No
     assert half.high <= whole.high * foretold.UNEVEN.selectivity
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_a_forecast_has_no_more_values_than_an_answer(tmp_path: Path) -> None:
     """EXPLAIN is free: groups joined with each other would fill the memory at no price."""
     sql = f"SELECT a.n, b.n FROM ({BY_MONTH}) AS a, ({BY_MONTH}) AS b"
@@ -178,6 +184,7 @@ def test_a_forecast_has_no_more_values_than_an_answer(tmp_path: Path) -> None:
         assert any(proxy.explain(request(sql, "2")).forecasts)
 
 
+@pytest.mark.full("opens a proxy for each item")
 @pytest.mark.parametrize(
     "condition",
     ["day >= DATE '0001-01-01'", "day >= TIMESTAMPTZ '0001-01-01 00:00:00+00'"],

@@ -33,6 +33,7 @@ def drawn(generator: random.Random, name: str) -> str:
     return f"%{inner}" if name == "printf" else f"{{:{inner}}}"
 
 
+@pytest.mark.full("opens servers or connects clients")
 @pytest.mark.parametrize("name", ["printf", "format"])
 def test_accepted_formats_are_followed(name: str) -> None:
     engine = duckdb.connect()

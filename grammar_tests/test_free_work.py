@@ -89,6 +89,7 @@ def test_what_was_stopped_can_be_asked_again(proxy: Proxy) -> None:
     assert proxy.explain(request(sql)).charge
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_a_session_cancels_what_is_being_described(
     proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -109,6 +110,7 @@ def test_public_rows_are_free_work(proxy: Proxy, monkeypatch: pytest.MonkeyPatch
     assert proxy.ask(request("SELECT COUNT(*) AS n FROM countries")).rows == [(1,)]
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 @pytest.mark.parametrize("shape", SHAPES)
 def test_compiling_ticks_all_the_time(shape: str) -> None:
     assert longest(SHAPES[shape](MANY)) < LONGEST

@@ -574,6 +574,7 @@ def test_what_fails_behind_a_charge_says_that_it_was_charged(
     assert charged(ask(proxy, BY_BOTH)) == 0
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_what_is_made_of_several_derived_groups_errs_as_it_may(proxy: Proxy) -> None:
     proxy.refresh()
     for sql in (BY_BOTH, ALL, BY_SEX):
@@ -592,6 +593,7 @@ def test_what_is_made_of_several_derived_groups_errs_as_it_may(proxy: Proxy) -> 
     assert summed.errors[0][0] == pytest.approx(each * 2**0.5)
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_what_is_known_of_columns_is_recorded() -> None:
     law = Noise(Mechanism.DISCRETE_GAUSSIAN, Fraction(25, 2), Fraction(1, 1000))
     measured = MeasuredColumns(("k1", "k2"), ("p",), (law,))

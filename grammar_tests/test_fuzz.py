@@ -147,6 +147,7 @@ def test_the_rows_of_an_answer_are_told_apart() -> None:
     assert not agree([("a", None)], nothing, [("a", 2)], 0, known=True)
 
 
+@pytest.mark.full("draws random questions or values")
 @pytest.mark.parametrize("call", ["MIN(duration)", "MAX(duration)", "MODE(duration)", "MAX(7)"])
 def test_what_every_row_has_is_told_of_no_rows_too(call: str) -> None:
     """That there is a row is private: the answer is the same whether one passes or not."""
@@ -222,6 +223,7 @@ def half_a_range(prepared: Prepared) -> Prepared:
     return replace(prepared, plan=replace(prepared.plan, blocks=blocks))
 
 
+@pytest.mark.full("hundreds of random queries")
 def test_a_wrong_range_is_found() -> None:
     with pytest.raises(AssertionError, match="was swayed by"):
         tally(FEW, lambda sql, _: law_two(sql, half_a_range), shrink=False, queries=SWAYED)

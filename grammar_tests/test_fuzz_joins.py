@@ -51,6 +51,7 @@ def wrong(number: int, sql: str) -> list[str]:
     return list(found)
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 @pytest.mark.parametrize(("number", "sql"), ATTACKS)
 def test_rows_without_a_unit_multiply_nobodys(number: int, sql: str) -> None:
     assert wrong(number, sql) == []

@@ -137,6 +137,7 @@ def test_a_replaced_unit_has_four_times_the_variance() -> None:
     assert replaced == pytest.approx(4 * apart, rel=1e-3)
 
 
+@pytest.mark.full("draws random questions or values")
 def test_a_step_is_the_gradient_of_the_rows() -> None:
     """Text and layout against the rows themselves, at weights that leave some rows clipped."""
     policy, engine = bound.shop()
@@ -279,6 +280,7 @@ def deadlines_of(proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> list[float | 
     return deadlines
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_all_statements_of_a_charge_have_one_deadline(
     proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -295,6 +297,7 @@ def test_wrong_twin_each_statement_has_its_own_time(
     assert set(deadlines_of(proxy, monkeypatch)) == {None}
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_what_comes_after_the_deadline_is_not_asked(
     proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -362,6 +365,7 @@ def test_the_method_with_less_noise_is_taken_and_what_is_paid_for_first(proxy: P
     assert chosen(auto, text) is not GradientPlan
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 @pytest.mark.parametrize(
     "options",
     [

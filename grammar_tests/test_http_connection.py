@@ -163,6 +163,7 @@ def test_a_broken_connection_is_tried_again_and_charged_once(
         assert len(connection.history().fetchall()) == count + 1
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_a_cancelled_cursor_stops_its_query(web: WebDoor, monkeypatch: pytest.MonkeyPatch) -> None:
     held = Held(monkeypatch)
     with connected(web) as connection:

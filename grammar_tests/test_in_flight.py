@@ -128,6 +128,7 @@ def test_others_are_waited_for_where_their_answers_are_shared(
         assert sum(charged(answers)) == spent(proxy)
 
 
+@pytest.mark.full("draws random questions or values")
 def test_where_the_first_fails_the_next_one_goes_on(
     tmp_path: Path, threads: ThreadPoolExecutor
 ) -> None:
@@ -151,6 +152,7 @@ def test_where_the_first_fails_the_next_one_goes_on(
         assert spent(proxy) == 2 * answer.receipt.charged.amount > 0
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_a_wait_is_stopped_for_nothing(tmp_path: Path, threads: ThreadPoolExecutor) -> None:
     proxy, engine = opened(tmp_path)
     stop = Stop()

@@ -182,6 +182,7 @@ def test_the_work_of_a_draft_grows_as_its_schema(monkeypatch: pytest.MonkeyPatch
 ODD = 'A long name with "quotes", a space, Ærøskøbing and more than sixty-three bytes'
 
 
+@pytest.mark.full("starts processes")
 def test_names_of_any_letters_are_drafted_and_asked(tmp_path: Path) -> None:
     name = ODD.replace('"', '""')
     with duckdb.connect(str(tmp_path / "odd.duckdb")) as connection:

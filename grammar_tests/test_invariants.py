@@ -154,6 +154,7 @@ def refusal_leaves_traces(path: Path, kind: Kind) -> list[str]:
     return traces
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_a_refusal_runs_nothing_and_writes_nothing(tmp_path: Path) -> None:
     assert refusal_leaves_traces(shop(tmp_path), Proxy) == []
 
@@ -179,6 +180,7 @@ def test_nothing_raises_the_epsilon_above_the_policy(tmp_path: Path) -> None:
             assert answer.epsilon == Decimal("1.5")
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_explain_writes_nothing_and_runs_nothing(tmp_path: Path) -> None:
     path = shop(tmp_path)
     proxy, engine = watched(path, Proxy)
@@ -368,6 +370,7 @@ def test_a_changed_policy_charges_what_reads_the_change(tmp_path: Path) -> None:
 # --- the budget ------------------------------------------------------------------------------
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_an_exhausted_budget_says_what_is_left(tmp_path: Path) -> None:
     path = shop(tmp_path, *THREE)
     proxy, engine = watched(path, Proxy)

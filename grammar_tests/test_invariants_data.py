@@ -115,6 +115,7 @@ def test_a_neighbour_is_told_apart_by_noise_alone(tmp_path: Path) -> None:
     assert not differ(tmp_path, Proxy)
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_a_price_by_data_would_be_seen(tmp_path: Path) -> None:
     assert differ(tmp_path, PricesByData)
 
@@ -373,6 +374,7 @@ class Midway(WatchedEngine):
         return found
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_a_plan_older_than_a_refresh_is_compiled_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

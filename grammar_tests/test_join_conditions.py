@@ -57,6 +57,7 @@ def broken(sql: str) -> set[str]:
     return found if same else found | {"answer"}
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 @pytest.mark.parametrize("sql", FULL + PARENTS)
 def test_more_than_an_equality_is_no_equality(sql: str) -> None:
     assert broken(sql) == set()

@@ -77,6 +77,7 @@ def differences(rounds: int) -> tuple[list[str], list[str]]:
     return beyond, missing
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_keys_are_those_of_the_public_rows_as_they_are_joined() -> None:
     beyond, missing = differences(ROUNDS)
     assert missing == []

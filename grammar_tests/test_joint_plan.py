@@ -50,6 +50,7 @@ def shares(*, combined: bool) -> list[JointAnswer]:
     return listed
 
 
+@pytest.mark.full("draws random questions or values")
 @pytest.mark.parametrize(("order", "combined"), [(1, True), (2, False)])
 def test_no_other_prices_near_these_are_better(order: int, combined: bool) -> None:  # noqa: FBT001
     joint, dice = (
@@ -176,6 +177,7 @@ def test_several_statements_with_private_keys_have_a_price_in_epsilon(proxy: Pro
     assert Decimal(0) < alone < all_of_them < 10 * alone
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_bounds_of_columns_may_be_found_first(folder: Path) -> None:
     with opened(folder, "bounds first") as proxy:
         asked = requests(["SELECT SUM(spent) AS s FROM people", BY_SEX])
@@ -186,6 +188,7 @@ def test_bounds_of_columns_may_be_found_first(folder: Path) -> None:
         assert proxy.ledger.spent("default").amount <= plan.price.amount
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_python_has_the_prices_and_the_answers(proxy: Proxy) -> None:
     proxy.refresh()
     with dpsql.connect(proxy=proxy, analyst="ana") as connection:

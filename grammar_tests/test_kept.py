@@ -82,6 +82,7 @@ def test_after_a_refresh_by_another_process_it_is_asked_anew(tmp_path: Path) -> 
         assert not answer.receipt.remembered
 
 
+@pytest.mark.full("draws random questions or values")
 def test_what_one_analyst_paid_for_is_not_told_to_another(tmp_path: Path) -> None:
     with Proxy.open(str(shop(tmp_path))) as proxy:
         for _ in range(3):
@@ -91,6 +92,7 @@ def test_what_one_analyst_paid_for_is_not_told_to_another(tmp_path: Path) -> Non
         assert not theirs.receipt.remembered
 
 
+@pytest.mark.full("draws random questions or values")
 def test_errors_are_those_of_the_noise_that_was_drawn(tmp_path: Path) -> None:
     """The same two sums, whose budget another query splits otherwise: another question."""
     both = "SELECT AVG(income) AS a, COUNT(income) AS n FROM customers"
@@ -103,6 +105,7 @@ def test_errors_are_those_of_the_noise_that_was_drawn(tmp_path: Path) -> None:
         assert alone.receipt.charged.amount > 0
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_keys_shown_by_trial_are_not_keys_with_their_counts(tmp_path: Path) -> None:
     """Both look at the same count of units: one shows nothing of it, the other releases it."""
     keys = "SELECT device FROM events GROUP BY device"

@@ -88,6 +88,7 @@ def trials_of(epsilon: Fraction, delta: Fraction) -> KeyTrials:
     return found
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 @pytest.mark.parametrize(("epsilon", "delta"), LAWS)
 def test_the_law_is_the_optimal_one(epsilon: Fraction, delta: Fraction) -> None:
     trials = trials_of(epsilon, delta)
@@ -112,6 +113,7 @@ def kept_promise(chances: list[Fraction], epsilon: Fraction, delta: Fraction) ->
     )
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 @pytest.mark.parametrize(("epsilon", "delta"), LAWS)
 def test_neighbouring_counts_keep_the_promise_exactly(epsilon: Fraction, delta: Fraction) -> None:
     chances = law(trials_of(epsilon, delta))

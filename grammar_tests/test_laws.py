@@ -151,6 +151,7 @@ def silent(prepared: Prepared) -> bool:
     return not any(isinstance(n, told) for n in prepared.notices)
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_most_cuts_are_seen_in_data_beyond_the_bounds() -> None:
     """The wrong twin: plans that told of no cut would be found out."""
     cut = [case for case in COMPARABLE[::24] if not silent(over_the_shop(case))]

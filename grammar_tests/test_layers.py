@@ -86,6 +86,7 @@ def upward(path: Path, modules: frozenset[str], floors: Floors, under: Path = HO
     return sorted(room for room in rooms if rank.get(room, -1) >= rank[own])
 
 
+@pytest.mark.full("reads every file of the project")
 def test_imports_go_downwards() -> None:
     found = {path: upward(path, imports(path), FLOORS) for path in SOURCES}
     assert {path: rooms for path, rooms in found.items() if rooms} == {}
@@ -251,6 +252,7 @@ def engine_named(text: str) -> list[str]:
     return [name for name in named if isinstance(name, str) and OWN_ENGINE in name.lower()]
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_one_factory_knows_the_engine() -> None:
     elsewhere = {
         name: path
@@ -319,6 +321,7 @@ def roles(text: str) -> list[str]:
     return [name for name in found if name.strip("_") in ROLES]
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_names_say_the_quantity() -> None:
     by_file = {path.name: roles(path.read_text()) for path in SOURCES}
     assert {file: names for file, names in by_file.items() if names} == {}

@@ -67,6 +67,7 @@ def charged(proxy: Proxy, receipt: Receipt | None, steps: int = 1) -> None:
     assert proxy.budgets()[0][1].amount == steps * least
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_a_question_is_charged_the_least_and_says_so(proxy: Proxy) -> None:
     with proxy:
         plan = proxy.explain(request(COUNT, "0.0005"))

@@ -295,6 +295,7 @@ def outcomes(path: Path, count: int) -> set[str]:
     return found
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_a_damaged_byte_gives_a_sentence(path: Path) -> None:
     assert outcomes(path, 300) == {"a sentence", "unharmed"}
 

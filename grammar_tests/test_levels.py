@@ -186,6 +186,7 @@ def test_intervals_cover(accountant: str) -> None:
     assert 0.93 <= sum(found.values()) / len(found) <= most
 
 
+@pytest.mark.full("draws random questions or values")
 def test_errors_are_those_of_what_agrees() -> None:
     prepared = compiled(SQL, *shop())
     expected = dict(zip(SHOWN, prepared.rewritten.expected, strict=True))

@@ -309,6 +309,7 @@ def names_an_option(text: str) -> bool:
     return OPTION.search(text) is not None
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_no_text_names_what_only_one_door_has() -> None:
     named = [
         (path.stem, text)

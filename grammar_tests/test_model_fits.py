@@ -50,6 +50,7 @@ def linear_rows(count: int, dice: np.random.Generator) -> np.ndarray:
     return np.hstack([x, np.clip(y, -1, 1)[:, None]])
 
 
+@pytest.mark.full("draws random questions or values")
 def test_intervals_of_linear_coefficients_cover_as_often_as_they_say() -> None:
     columns = [input_of(name, NUMBER) for name in "abcy"]
     dice, held, blind = np.random.default_rng(7), 0, 0
@@ -65,6 +66,7 @@ def test_intervals_of_linear_coefficients_cover_as_often_as_they_say() -> None:
     assert blind / (4 * runs) < 0.8  # the twin that knows of the rows alone
 
 
+@pytest.mark.full("draws random questions or values")
 def test_intervals_hold_where_rows_of_one_person_err_together() -> None:
     columns, most = [input_of(name, NUMBER) for name in "xy"], 6
     dice, held, alone, runs = np.random.default_rng(4), 0, 0, 300

@@ -183,6 +183,7 @@ def test_neighbours_differ_by_no_more_than_claimed(
         assert sum(map(abs, moved)) <= part.sensitivity.l1
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_more_columns_of_one_unit_are_clipped_by_no_limit_of_groups() -> None:
     """No entry is left out or clipped though the policy limits groups: the proof is of each row."""
     policy, engine = bound.over(world.well_behaved(), constraints=True)
@@ -308,6 +309,7 @@ def test_the_charge_comes_first_and_stays_where_the_statement_fails(
 # --- what is measured ----------------------------------------------------------------------------
 
 
+@pytest.mark.full("draws random questions or values")
 def test_without_noise_moments_are_those_of_the_rows(
     proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -41,6 +41,7 @@ def sums(proxy: Proxy, text: str, epsilon: str = "0.5", analyst: str = "ana") ->
     return models.sums(proxy.compiler, proxy.vault, query)
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_what_moments_tell_is_what_would_be_measured_and_free(
     proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -101,6 +102,7 @@ def test_moments_that_may_be_of_other_rows_or_values_tell_nothing(proxy: Proxy, 
     assert sums(proxy, QUESTION) is None
 
 
+@pytest.mark.full("draws random questions or values")
 def test_errors_of_sums_that_share_moments_are_no_less_than_they_are() -> None:
     """Of any weighted sum of them; the twin that takes them for independent says less."""
     dice = np.random.default_rng(2)

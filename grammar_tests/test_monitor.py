@@ -60,6 +60,7 @@ Quiet = tuple[Proxy, WatchedEngine, Path]
 # --- what is answered ----------------------------------------------------------------------------
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_one_bit_per_query_and_public_key(quiet: Quiet) -> None:
     proxy, _, _ = quiet
     exact = {sql: proxy.ask(request(sql, "0.01")).rows for sql in (COUNT, BY_SEGMENT, SUM)}
@@ -99,6 +100,7 @@ def test_it_ends_with_its_alarms_and_remembers(quiet: Quiet) -> None:
     assert monitor.left == 0
 
 
+@pytest.mark.full("draws random questions or values")
 def test_below_is_free_and_new_data_is_a_new_question(quiet: Quiet) -> None:
     proxy, engine, _ = quiet
     with proxy.run(wish("1000000", 1)) as monitor:
@@ -139,6 +141,7 @@ def test_under_zcdp_it_costs_half_the_square(tmp_path: Path) -> None:
         assert refused.value.facts["construct"] == "watching private group keys"
 
 
+@pytest.mark.full("draws random questions or values")
 def test_a_budget_that_cannot_pay_opens_nothing(quiet: Quiet) -> None:
     proxy, engine, ledger = quiet
     for _ in range(3):
@@ -162,6 +165,7 @@ def test_a_failure_stays_charged_and_may_be_asked_again(quiet: Quiet) -> None:
         assert monitor.left == 1
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_an_alarm_is_told_with_its_number_for_what_was_charged_at_opening(quiet: Quiet) -> None:
     """Half of ε more, in two; told again for nothing, by its file, its ε and its measure."""
     proxy, _, ledger = quiet
@@ -235,6 +239,7 @@ def test_bad_wishes_are_refused(quiet: Quiet) -> None:
     assert refused.value.reason is Reason.EPSILON_TOO_LARGE
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_both_ways_has_more_noise(quiet: Quiet) -> None:
     proxy, _, _ = quiet
     with proxy.run(wish("-100000", both_ways=True)) as wide, proxy.run(wish()) as narrow:
@@ -386,6 +391,7 @@ def test_a_list_is_refused_before_anything_is_charged(quiet: Quiet) -> None:
     assert (contents(ledger), engine.private()) == (before, [])
 
 
+@pytest.mark.full("opens a proxy for each item")
 @pytest.mark.parametrize("broken", [False, True])
 def test_a_list_that_failed_half_way_is_asked_anew(
     quiet: Quiet, monkeypatch: pytest.MonkeyPatch, *, broken: bool

@@ -46,6 +46,7 @@ def complaint(entry: dict[str, str]) -> str:
     return "" if len(entry["why"].split()) >= 4 else "nothing argues for it"
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_each_equivalent_mutant_still_applies() -> None:
     assert [(entry, wrong) for entry in LISTED if (wrong := complaint(entry))] == []
     assert len(set(map(name_of, LISTED))) == len(LISTED)

@@ -80,6 +80,7 @@ def of_one(header: str, value: str) -> Answer:
     return Answer((Column(header, VARCHAR),), ((value,),), ((None,),), ((None,),))
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 @given(st.text(), st.text())
 def test_no_value_is_markup(header: str, value: str) -> None:
     shown = Tags(table_html(of_one(f"<b>{header}", f"<script>{value}</td>&amp;")))

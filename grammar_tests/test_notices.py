@@ -232,6 +232,7 @@ def test_what_the_engine_enforces_is_not_told() -> None:
 # --- answers ---
 
 
+@pytest.mark.full("draws random questions or values")
 def test_remembered_answers_tell_it_again_and_empty_ones_say_why(tmp_path: Path) -> None:
     sql = "SELECT city, COUNT(*) AS n FROM customers GROUP BY city"
     with Proxy.open(str(proxy_kit.shop(tmp_path))) as proxy:
@@ -251,6 +252,7 @@ def test_remembered_answers_tell_it_again_and_empty_ones_say_why(tmp_path: Path)
         assert public.notices == ()
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_a_plan_tells_what_its_answer_will(tmp_path: Path) -> None:
     with Proxy.open(str(proxy_kit.shop(tmp_path))) as proxy:
         plan = plan_text(proxy.explain(proxy_kit.request("SELECT COUNT(*) AS n FROM orders")))
@@ -350,6 +352,7 @@ def test_no_sentence_names_what_its_door_has_not(notice: Notice) -> None:
         assert ("SET " in text) <= (door is WIRE)
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_numbers_no_larger_than_their_margin_are_counted(tmp_path: Path) -> None:
     """From the released rows alone: counted once more here, and of other rows there are others."""
     by_status = (

@@ -168,6 +168,7 @@ def test_texts_are_answered_or_refused(proxy: Proxy, text: str, dialect: str) ->
 ODD = (None, 1, b"SELECT 1", object(), "\0", "\ud800", "x" * 5000)
 
 
+@pytest.mark.full("opens servers or connects clients")
 @pytest.mark.parametrize("odd", ODD, ids=short)
 def test_what_is_no_text_is_no_request(proxy: Proxy, ana: Connection, odd: Any) -> None:
     for request in (

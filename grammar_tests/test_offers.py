@@ -64,6 +64,7 @@ def accepted(cases: Sequence[Case], *, unchecked: bool = False) -> Iterator[bool
                 yield True
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 @pytest.mark.parametrize("part", range(4))
 def test_offers_are_accepted(part: int) -> None:
     every = list(accepted(REFUSED[SLICE * part :: 4 * SLICE]))
@@ -93,6 +94,7 @@ def test_a_group_of_null_is_left_out_by_a_condition(what: str) -> None:
 PIECES = ("(", ")", ",", "top", "over", "'a )'", "`x`", "limit", "*")
 
 
+@pytest.mark.full("draws random texts")
 def test_no_mutated_text_breaks_the_search() -> None:
     """Words are left out, repeated and moved: a search finds nothing, or a statement."""
     dice, found, tried = Random(3), 0, 0  # noqa: S311
@@ -271,6 +273,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return proxy_kit.shop(tmp_path_factory.mktemp("offers"))
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_every_interface_has_it_and_it_is_free(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

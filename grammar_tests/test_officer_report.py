@@ -59,6 +59,7 @@ def document(file: Path, **period: int) -> dict[str, Any]:
     return json.loads(told.stdout)  # type: ignore[no-any-return]
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_it_says_who_asked_and_what_it_cost(asked: Path) -> None:
     found = document(asked)
     assert [(row["analyst"], row["charges"]) for row in found["analysts"]["rows"]] in (
@@ -78,6 +79,7 @@ def test_it_says_who_asked_and_what_it_cost(asked: Path) -> None:
     )
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_it_says_what_is_promised_changed_and_verified(asked: Path) -> None:
     found = document(asked)
     (promise,) = found["promises"]["rows"]
@@ -101,6 +103,7 @@ def test_it_says_what_is_promised_changed_and_verified(asked: Path) -> None:
         assert any(title in text for text in found["summary"]["texts"])
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_it_is_of_its_period_alone(asked: Path) -> None:
     for period in ({"since": 5, "until": 9}, {"since": -9, "until": -5}):
         found = document(asked, **period)

@@ -90,6 +90,7 @@ def run(*args: str) -> Result:
 # --- a second key without a declaration ---
 
 
+@pytest.mark.full("opens a proxy for each item")
 @pytest.mark.parametrize(
     "sql",
     [

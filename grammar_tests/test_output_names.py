@@ -314,6 +314,7 @@ def test_a_column_has_the_name_that_duckdb_gives_it(text: str) -> None:
     assert name_of(text, "duckdb") == duckdb_name(text)
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 @DUCKDB_2
 def test_the_text_itself_is_not_the_name() -> None:
     """The twin: names that are the texts would be seen."""
@@ -354,6 +355,7 @@ def test_a_name_of_postgres(text: str, name: str) -> None:
     assert name_of(text, "postgres") == name != name_of(text, "duckdb")
 
 
+@pytest.mark.full("draws random questions or values")
 def test_a_name_does_not_grow_with_each_nesting() -> None:
     nested = "quantity"
     for _ in range(8):
@@ -362,6 +364,7 @@ def test_a_name_does_not_grow_with_each_nesting() -> None:
     assert len(name_of(f"SUM({nested})", "duckdb")) < 2000
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_names_change_no_question(tmp_path: Path) -> None:
     with Proxy.open(str(proxy_kit.shop(tmp_path))) as proxy:
         texts = ("SELECT SUM(age) FROM customers", "SELECT SUM(age) AS total FROM customers")

@@ -332,6 +332,7 @@ def test_an_aggregate_of_moments_is_a_recipe_and_a_row(accountant: str) -> None:
     assert all(error is not None for _, error, _ in errors)
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 @pytest.mark.usefixtures("sem")
 def test_of_public_rows_it_is_the_engines() -> None:
     policy, engine = shop_in_memory()

@@ -352,6 +352,7 @@ def test_answers_and_charges_are_the_same_wherever_it_is_parked(
     assert parks.parked > len(QUESTIONS)
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_asking_again_after_a_charge_would_be_seen(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -152,6 +152,7 @@ class Keys(KmsClient):  # type: ignore[misc]
         return bytes.fromhex(wrapped_key)
 
 
+@pytest.mark.full("opens a proxy for each item")
 @pytest.mark.parametrize("footer", ["encrypted", "plain"])
 def test_an_encrypted_file_is_refused(footer: str, tmp_path: Path) -> None:
     how = EncryptionConfiguration(

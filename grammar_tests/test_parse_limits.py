@@ -59,6 +59,7 @@ LIMITS: dict[str, tuple[int, Callable[[int], str]]] = {
 }
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 @BOTH
 @pytest.mark.parametrize("what", LIMITS)
 def test_limits(what: str, dialect: str) -> None:

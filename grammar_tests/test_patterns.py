@@ -40,6 +40,7 @@ def readable(engine: duckdb.DuckDBPyConnection, pattern: str) -> bool:
     return True
 
 
+@pytest.mark.full("opens servers or connects clients")
 @pytest.mark.parametrize("seed", range(4))
 def test_accepted_patterns_are_read(seed: int) -> None:
     generator = random.Random(seed)  # noqa: S311

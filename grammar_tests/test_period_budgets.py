@@ -275,6 +275,7 @@ COUNT = "SELECT COUNT(*) AS n FROM events"
 JANUARY = f"{COUNT} WHERE seen >= '2024-01-01' AND seen < '2024-02-01'"
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_receipts_and_plans_name_the_periods(folder: Path, clock: Clock) -> None:
     with opened(folder, clock) as proxy:
         plan = plan_text(proxy.explain(request(f"{COUNT} WHERE seen >= '2024-01-01'")))
@@ -307,6 +308,7 @@ def until_refused(proxy: Proxy) -> Refused:
     raise AssertionError("January was never empty")
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_an_empty_period_is_left_out_by_the_offer(folder: Path, clock: Clock) -> None:
     with opened(folder, clock) as proxy:
         alone = until_refused(proxy)
@@ -323,6 +325,7 @@ def test_an_empty_period_is_left_out_by_the_offer(folder: Path, clock: Clock) ->
         assert paid.periods.names == ("2024-02", "2024-03", "elsewhere")
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_a_question_about_people_gets_an_offer_of_one_period(folder: Path, clock: Clock) -> None:
     with opened(folder, clock) as proxy:
         with pytest.raises(Refused) as caught:
@@ -332,6 +335,7 @@ def test_a_question_about_people_gets_an_offer_of_one_period(folder: Path, clock
         assert proxy.explain(request(caught.value.offer.sql)).periods is not None
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_ledger_time_opens_the_next_period(folder: Path, clock: Clock) -> None:
     late = f"{COUNT} WHERE seen >= '2024-04-01'"
     with opened(folder, clock) as proxy:
@@ -353,6 +357,7 @@ MODEL = (
 )
 
 
+@pytest.mark.full("opens a proxy for each item")
 @pytest.mark.parametrize(
     "text",
     [
@@ -371,6 +376,7 @@ def test_what_has_no_proof_is_refused_by_name(folder: Path, clock: Clock, text: 
         assert proxy.ledger.history() == ()
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_no_charge_forgets_its_periods(folder: Path, clock: Clock) -> None:
     with opened(folder, clock) as proxy:
         payer = account(proxy.policy, "ana")
@@ -383,6 +389,7 @@ def test_no_charge_forgets_its_periods(folder: Path, clock: Clock) -> None:
         assert limit.periods == "month from 2024-01"
 
 
+@pytest.mark.full("starts processes")
 def test_the_owner_confirms_other_periods(folder: Path, clock: Clock) -> None:
     with opened(folder, clock) as proxy:
         proxy.ask(request(JANUARY))

@@ -187,6 +187,7 @@ def moved(sql: str, seed: int, damage: Any = lambda plan: plan) -> list[str]:
     return broken
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 @pytest.mark.parametrize("sql", LAW_2)
 def test_a_person_in_a_period_changes_no_more_than_claimed(sql: str) -> None:
     assert moved(sql, 0) == []

@@ -96,6 +96,7 @@ MARKS = {
 }
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 @pytest.mark.parametrize(
     ("name", "every"),
     [

@@ -112,6 +112,7 @@ def plans(policy: Policy) -> dict[str, Prepared]:
     return found
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_texts_that_are_cut_elsewhere_are_other_questions() -> None:
     """The cut is in no statement where the reader makes it."""
     limits = "[limits]\nmax_text_length = {}".format
@@ -172,6 +173,7 @@ def test_another_format_of_a_file_is_another_question() -> None:
     assert changed == {sql for sql in ASKED if "orders" in sql or "items" in sql}
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_hiding_a_column_charges_no_other_question_again(tmp_path: Path) -> None:
     """With the vault and the ledger; a question that names the column is refused."""
     file = shop(tmp_path / "shop")

@@ -153,6 +153,7 @@ def test_what_is_no_whole_number_fails(engine: PostgresEngine, sql: str) -> None
         engine.aggregate(sql, 1, 1, 0)
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_no_text_of_the_server_comes_out(
     engine: PostgresEngine, capfd: pytest.CaptureFixture[str]
 ) -> None:

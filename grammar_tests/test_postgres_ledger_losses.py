@@ -23,6 +23,7 @@ from grammar_tests.waiting import until
 # --- what was recorded and is gone -----------------------------------------------------------
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_an_older_dump_is_noticed_by_the_host_and_accepted_by_the_owner(
     server: Postgres, tmp_path: Path
 ) -> None:
@@ -69,6 +70,7 @@ def test_wrong_twin_a_host_that_marks_its_own_charges_alone(
     assert forgets_what_another_host_charged(server, tmp_path)
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_a_promoted_standby_has_every_charge_or_fails_closed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

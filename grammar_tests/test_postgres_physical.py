@@ -81,6 +81,7 @@ def without(key: str) -> tuple[str, str]:
 # --- a key that is read otherwise than it is stored ---
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_a_key_that_is_read_as_null_is_not_believed_to_be_there(
     pg: psycopg.Connection[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

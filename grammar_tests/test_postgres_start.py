@@ -56,6 +56,7 @@ BREAKS = {
 }
 
 
+@pytest.mark.full("opens servers or connects clients")
 @pytest.mark.parametrize("why", BREAKS)
 def test_a_role_that_may_too_much_is_refused(
     server: Postgres, owner: psycopg.Connection[Any], why: str

@@ -85,6 +85,7 @@ def test_a_prediction_is_free_of_released_rows_and_an_expression_of_private_ones
     assert [e is not None and isnan(e) for e in expected] == [False, True]
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_predictions_over_synthetic_rows_say_both(proxy: Proxy) -> None:
     proxy.ask(Request(LINEAR, "ana"))
     proxy.ask(Request("CREATE SYNTHETIC TABLE some AS SELECT segment, vip FROM customers", "ana"))
@@ -230,6 +231,7 @@ def test_who_asks_a_model_never_pays_for_it_though_its_data_change_meanwhile(
         assert spent(own) == before
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_a_session_makes_a_model_and_asks_it(proxy: Proxy) -> None:
     session = Client(proxy)
     session.query(LINEAR)
@@ -336,6 +338,7 @@ MADE = {
 }
 
 
+@pytest.mark.full("opens a proxy for each item")
 @pytest.mark.parametrize("how", MADE)
 def test_what_limits_the_rows_of_a_model_is_told_as_of_a_count(proxy: Proxy, how: str) -> None:
     count = proxy.ask(Request("SELECT COUNT(*) AS n FROM orders", "ana"))
@@ -370,6 +373,7 @@ def test_limits_of_rows_are_told_with_a_model_and_its_predictions(proxy: Proxy, 
         assert sentence in shown.stderr
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_rows_that_nothing_limits_are_told_nothing_of(proxy: Proxy) -> None:
     one = proxy.ask(Request(LINEAR.replace("aged", "unlimited"), "ana"))
     assert one.notices == ()

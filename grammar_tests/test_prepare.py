@@ -413,6 +413,7 @@ def test_a_store_of_other_data_is_not_used_and_its_owner_is_told(path: Path) -> 
     assert check_policy(str(path)).store_unused
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_wrong_twin_a_store_that_claims_to_be_of_this_data_is_believed(path: Path) -> None:
     prepare(path)
     before, _ = answered(path)

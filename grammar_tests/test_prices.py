@@ -131,6 +131,7 @@ def test_prices_are_the_same_over_worlds_that_differ_in_every_row(
     assert prices(200, texts, *FOUND, *changes) == prices(3, texts, *FOUND, *changes)
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_prices_are_the_same_whatever_is_found() -> None:
     assert prices(0, BY_STATUS, *FOUND) == prices(220, BY_STATUS, *FOUND)
 

@@ -120,6 +120,7 @@ def test_a_plan_of_its_text_asked_alone_is_not_the_plan_of_the_search(tmp_path: 
         assert proxy.explain(amounts).charge.delta == 0
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_explain_says_that_bounds_come_from_data_and_runs_nothing(tmp_path: Path) -> None:
     proxy, engine = proxy_kit.watched(proxy_kit.shop(tmp_path, INCOME, tables=crowd()), Proxy)
     with proxy:
@@ -156,6 +157,7 @@ def test_a_column_without_private_bounds_is_refused(tmp_path: Path) -> None:
         assert spent(proxy) == 0
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_what_cannot_be_paid_to_the_end_is_not_begun(tmp_path: Path) -> None:
     path = proxy_kit.shop(tmp_path, INCOME, ("epsilon = 1000.0", "epsilon = 1.0"), tables=crowd())
     proxy, engine = proxy_kit.watched(path, Proxy)
@@ -321,6 +323,7 @@ def sizes(policy: Policy, engine: PlainEngine, bounds: ReleasedBounds) -> dict[i
     return {key[0]: parts[-1] for key, parts in block.items() if parts[-1]}
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_the_histogram_counts_every_number_once() -> None:
     """Against logarithms in Python, on values at the ends of bins, and without NULL and NaN."""
     values = [0.0, 1.0, -1.0, 2.0, 2.5, -3.0, 1e300, math.inf, -math.inf, math.nan, None, 2.0**-20]

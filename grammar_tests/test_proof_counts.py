@@ -146,6 +146,7 @@ PAID = "SELECT COUNT(*) FROM orders WHERE status = 'paid'"
 STATEMENTS = "SELECT COUNT(*) FROM orders; SELECT 1; SELECT nothing FROM orders"
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_the_command_counts_given_statements(folder: Path) -> None:
     done = run(folder, "-f", "-", text=STATEMENTS)
     assert (
@@ -167,6 +168,7 @@ SELECT nothing FROM orders
     assert [other["refused"] for other in others] == [None, "unknown-column"]
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 @pytest.mark.parametrize("kind", [FactKind.MAX_ROWS, FactKind.UNIQUE_KEY])
 def test_the_command_fails_on_a_false_claim(
     kind: FactKind, folder: Path, monkeypatch: pytest.MonkeyPatch

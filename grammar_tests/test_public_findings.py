@@ -168,6 +168,7 @@ def test_without_chance_lookup_tables_would_fail(
     assert {"region_id", "percent", "minute"} <= {*found(tmp_path, "INTEGER", KEYED, public)}
 
 
+@pytest.mark.full("draws random questions or values")
 @pytest.mark.parametrize("keys", SOME_KEYS)
 def test_a_column_that_refers_to_people_fails(keys: Any, tmp_path: Path) -> None:
     """People have several rows or none, so that the column is no number of its own rows."""
@@ -217,11 +218,13 @@ def test_keys_of_rows_that_lead_to_people_are_found(tmp_path: Path) -> None:
     assert "holds keys of visits.visit" in finding.message
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_a_foreign_key_says_whose_keys_there_are(tmp_path: Path) -> None:
     assert not found(tmp_path, "INTEGER", KEYED, {"n": [1, 2]})
     assert found(tmp_path, "INTEGER", KEYED, {"n": [1, 2]}, more='REFERENCES patients ("Id")')
 
 
+@pytest.mark.full("draws random questions or values")
 def test_the_owner_may_publish_keys(tmp_path: Path) -> None:
     keys = texts(random.Random(3))  # noqa: S311
     public = {"who": keys, "first_name": keys}
@@ -252,6 +255,7 @@ LOOKS = {
 }
 
 
+@pytest.mark.full("draws random questions or values")
 def test_what_looks_like_a_persons_is_a_warning(tmp_path: Path) -> None:
     keys = texts(random.Random(5))  # noqa: S311
     findings = found(tmp_path, "VARCHAR", keys, dict.fromkeys(LOOKS, "xy"))

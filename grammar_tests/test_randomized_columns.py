@@ -283,6 +283,7 @@ def oracle_weights(law: Randomized, place: int) -> np.ndarray:
     return np.asarray(np.linalg.solve(channel(law), one_of(law.values, place)))
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_a_stated_error_is_the_error(proxy: Proxy) -> None:
     sql = "SELECT DP_STDDEV(COUNT(*)) AS e, COUNT(*) AS n FROM survey WHERE said = 'yes'"
     answer = ask(proxy, sql)
@@ -492,6 +493,7 @@ def test_a_law_that_is_none_is_no_policy(proxy: Proxy, tmp_path: Path, law: str,
         Proxy.open(str(path))
 
 
+@pytest.mark.full("opens servers or connects clients")
 @pytest.mark.parametrize("columns", ['["id", "age"]', '["id", "age", "status"]'])
 def test_a_role_has_no_rows_by_what_they_report(tmp_path: Path, columns: str) -> None:
     """Whether the role grants the reports or not: their rows are not those of the true answers."""

@@ -271,6 +271,7 @@ def at_the_ends(column: str, first: str, last: str) -> bool:
 MORE = pytest.mark.full("further ends")
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 @pytest.mark.parametrize("column", ENDS)
 @pytest.mark.parametrize(
     ("first", "last"),

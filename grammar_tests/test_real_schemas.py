@@ -191,6 +191,7 @@ def hidden(draft: Draft) -> set[str]:
     return {f"{t.name}.{c.name}" for t in draft.tables for c in t.columns if c.hidden}
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 @some_real
 def test_a_draft_passes_a_check_and_answers(schema: RealSchema, tmp_path: Path) -> None:
     assert len(schema.decisions) <= MOST_DECISIONS

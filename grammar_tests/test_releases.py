@@ -126,6 +126,7 @@ def test_statements_are_named_by_the_line_above() -> None:
 # --- the folder ---
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_a_release_is_whole_charged_once_and_proves_itself(folder: Path) -> None:
     preview = publish(folder, "--preview", to="")
     assert (preview.exit_code, spent(folder)) == (0, Loss(0))
@@ -179,6 +180,7 @@ def test_a_failure_after_the_charge_leaves_no_folder_and_goes_on_free(
     assert verify(folder / "out").exit_code == 0
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_a_folder_that_is_used_is_refused_before_the_charge(folder: Path) -> None:
     (folder / "out").mkdir()
     (folder / "out" / "mine.txt").write_text("mine")
@@ -187,6 +189,7 @@ def test_a_folder_that_is_used_is_refused_before_the_charge(folder: Path) -> Non
     assert [path.name for path in (folder / "out").iterdir()] == ["mine.txt"]
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_all_refusals_are_told_and_nothing_is_charged(folder: Path) -> None:
     (folder / "bad.sql").write_text(
         f"{TABLES};\n-- name: raw\nSELECT name FROM customers; SELECT x"
@@ -201,6 +204,7 @@ def test_all_refusals_are_told_and_nothing_is_charged(folder: Path) -> None:
 # --- what it says ---
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_the_loss_counts_every_charge_also_earlier_ones(folder: Path) -> None:
     text = "-- name: a\nSELECT SUM(amount) AS s FROM orders"
     with Proxy.open(str(folder / "dpsql.toml")) as proxy:
@@ -214,6 +218,7 @@ def test_the_loss_counts_every_charge_also_earlier_ones(folder: Path) -> None:
     assert found.loss == Loss(sum(each.loss.amount for each in entries), found.loss.delta)
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_the_loss_counts_limits_that_were_found_under_another_text(folder: Path) -> None:
     """The twin forgets the first steps."""
     with Proxy.open(str(folder / "dpsql.toml")) as proxy:
@@ -263,6 +268,7 @@ def test_an_unknown_fact_about_a_release_is_named() -> None:
         assert epsilon <= round_epsilon(epsilon) <= epsilon * 1.011
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_rounded_intervals_hold_what_they_held(folder: Path) -> None:
     answer = next(each.answer for each in published(folder, 2).tables if each.name == "orders")
     rounded = round_answer(answer, 5)
@@ -307,6 +313,7 @@ EDITS: dict[str, tuple[Callable[[Path], object], str]] = {
 }
 
 
+@pytest.mark.full("publishes a folder")
 def test_every_edit_of_a_release_is_found(folder: Path) -> None:
     assert publish(folder, "--yes", "--key", str(folder / "key.pem")).exit_code == 0
     kept = {path: path.read_bytes() for path in (folder / "out").rglob("*") if path.is_file()}
@@ -368,6 +375,7 @@ def _gap(found: PublishedRelease) -> float:
     return float(np.max(np.abs(numbers)))
 
 
+@pytest.mark.full("draws random questions or values")
 def test_replicates_add_the_same_noise_to_tables_of_one_measurement(folder: Path) -> None:
     """The twin draws for each table alone."""
     assert _gap(published(folder, 50, AGREEING)) == 0
@@ -448,6 +456,7 @@ def _quarter(noise: Any) -> Any:
     return replace(noise, scale=noise.scale * Fraction(1, 4))
 
 
+@pytest.mark.full("draws random questions or values")
 def test_cells_of_a_measured_table_are_redrawn_with_its_noise(folder: Path) -> None:
     with Proxy.open(str(folder / "dpsql.toml")) as proxy:
         proxy.run(PublishTables(read_statements(AGREEING), request(""), count=50))

@@ -57,6 +57,7 @@ def test_a_password_in_the_url_is_warned_of(url: str, monkeypatch: pytest.Monkey
     assert "password" not in result.stderr
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_what_the_server_tells_is_listed(url: str) -> None:
     result = run(url, "\\dt\n\\d countries\n\\budget\n\\history\nSHOW dpsql.epsilon;\n\\d nothing")
     for words in ("customers", "code ", "questions_left", "query_id", "dpsql.epsilon"):

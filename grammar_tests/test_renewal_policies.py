@@ -41,6 +41,7 @@ def opened(folder: Path, clock: Clock, budget: str = WINDOWS) -> Proxy:
     return proxy
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_receipts_and_plans_name_the_window_and_the_lifetime(tmp_path: Path, clock: Clock) -> None:
     with opened(tmp_path / "shop", clock) as proxy:
         first = cost_text(proxy.ask(request(COUNT)).receipt)
@@ -59,6 +60,7 @@ def test_receipts_and_plans_name_the_window_and_the_lifetime(tmp_path: Path, clo
         assert [each["title"] for each in document["beside"]] == ["lifetime of budget default"]
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_without_a_limit_the_loss_since_the_beginning_is_shown(
     tmp_path: Path, clock: Clock
 ) -> None:
@@ -72,6 +74,7 @@ def test_without_a_limit_the_loss_since_the_beginning_is_shown(
         assert both.amount > proxy.standing("ana").spent.amount
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_the_owner_sees_windows_lifetimes_and_when_they_renew(tmp_path: Path, clock: Clock) -> None:
     with opened(tmp_path / "shop", clock, ENDLESS) as proxy:
         proxy.ask(request(COUNT))
@@ -92,6 +95,7 @@ def test_the_owner_sees_windows_lifetimes_and_when_they_renew(tmp_path: Path, cl
         assert [window.name for window in waiting_windows(proxy)] == ["2028-01"]
 
 
+@pytest.mark.full("draws random questions or values")
 def test_an_empty_window_says_when_to_ask_again(tmp_path: Path, clock: Clock) -> None:
     with opened(tmp_path / "shop", clock) as proxy:
         with pytest.raises(Refused) as refused:
@@ -103,6 +107,7 @@ def test_an_empty_window_says_when_to_ask_again(tmp_path: Path, clock: Clock) ->
         proxy.ask(request(f"{COUNT} WHERE age > 99"))
 
 
+@pytest.mark.full("starts processes")
 def test_the_owner_confirms_the_clock(tmp_path: Path, clock: Clock) -> None:
     clock.now = datetime(2130, 1, 1, tzinfo=UTC)
     with opened(tmp_path / "shop", clock) as proxy:

@@ -424,6 +424,7 @@ def days_answered(ledger: StoredLedger, clock: Clock, per_day: Loss | None) -> t
     return days, answers
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_a_board_lasts_thirty_days_below_the_lifetime_that_a_plain_budget_spends_in_twelve(
     tmp_path: Path, clock: Clock
 ) -> None:

@@ -48,6 +48,7 @@ def oracle(event: Any, count: int, order: float) -> float:
     return float(ledger.get_epsilon(float(DELTA)))
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 @pytest.mark.parametrize("order", [1.5, 8, 20, 64])
 @pytest.mark.parametrize("count", [1, 100])
 def test_renyi_of_gaussians_is_the_oracles(count: int, order: float) -> None:

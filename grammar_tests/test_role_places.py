@@ -213,6 +213,7 @@ PLACES: dict[Callable[[Proxy], str], str] = {
 """Each place with the one call that restricts it."""
 
 
+@pytest.mark.full("opens a proxy for each item")
 @pytest.mark.parametrize("place", [*PLACES, models, history])
 def test_no_place_names_what_is_not_granted(place: Callable[[Proxy], str], proxy: Proxy) -> None:
     said = words(place(proxy))
@@ -295,6 +296,7 @@ def whole_scan(table: TablePolicy, _policy: Policy, identities: Identities, span
     return Scan(table.name, fields, span, table.readings, table.rows)
 
 
+@pytest.mark.full("opens a proxy for each item")
 @pytest.mark.parametrize("place", ROWS)
 def test_no_place_counts_rows_that_are_not_granted(
     place: Callable[[Proxy], object], northern: dict[Any, Any], proxy: Proxy
@@ -310,6 +312,7 @@ def test_wrong_twin_a_place_that_forgets_the_condition_is_found(
         assert place(proxy) != northern
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_wide_memory_measures_only_granted_rows(proxy: Proxy) -> None:
     sql = "SELECT COUNT(*) FROM customers WHERE segment = 'consumer'"
     prepared = proxy.compiler.prepared(proxy.compiler.read(request(sql, "1", "bob"), Stop()))
@@ -330,6 +333,7 @@ def changed(folder: Path, old: str, new: str) -> None:
 ORDERS = "SELECT COUNT(*) AS n FROM orders"
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_a_lost_right_is_refused_before_an_answer_is_looked_up(folder: Path) -> None:
     with Proxy.open(str(folder)) as proxy:
         proxy.ask(request(ORDERS, "1", "bob"))
@@ -354,6 +358,7 @@ def test_wrong_twin_an_answer_that_is_looked_up_first_is_found(folder: Path) -> 
             assert proxy.ask(request(ORDERS, "1", "ana")).rows == first.rows
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_a_change_of_roles_charges_nothing_again(folder: Path) -> None:
     with Proxy.open(str(folder)) as proxy:
         proxy.ask(request(BY_SEGMENT, "1", "bob"))
@@ -364,6 +369,7 @@ def test_a_change_of_roles_charges_nothing_again(folder: Path) -> None:
         assert receipt.remembered
 
 
+@pytest.mark.full("draws random questions or values")
 def test_two_roles_of_one_analyst_add_up(folder: Path, northern: dict[Any, Any]) -> None:
     """A column is NULL on the rows of the role that lacks it."""
     second = '[roles.south]\nanalysts = ["bob"]\n[roles.south.tables.customers]\n'
@@ -377,6 +383,7 @@ def test_two_roles_of_one_analyst_add_up(folder: Path, northern: dict[Any, Any])
         assert rows[0][1] == sum(northern.values()) < rows[0][0]
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_each_analyst_has_plans_of_its_own(proxy: Proxy) -> None:
     """The same text, one after another, in both orders."""
     for who in ("bob", "ana", "bob"):
@@ -450,6 +457,7 @@ def test_a_condition_that_would_raise_is_total(folder: Path) -> None:
         assert set(counts(proxy).values()) <= {0}
 
 
+@pytest.mark.full("starts processes")
 def test_commands_list_what_is_granted(proxy: Proxy) -> None:
     opened: Any = nullcontext(proxy)
     settings = CommandSettings(analyst="bob", open=lambda _path: opened)

@@ -67,6 +67,7 @@ def wrong(there: PathWorld, policy: Policy, name: str, asked: tuple[str, ...]) -
 FURTHER = pytest.mark.full("neighbours on further worlds")
 
 
+@pytest.mark.full("draws random questions or values")
 @pytest.mark.parametrize("name", ROLES)
 @pytest.mark.parametrize("number", [0, *(pytest.param(n, marks=FURTHER) for n in range(1, WORLDS))])
 def test_answers_are_those_over_the_granted_rows(number: int, name: str, tmp_path: Path) -> None:
@@ -85,12 +86,14 @@ def test_all_questions_over_the_granted_rows(number: int, name: str, tmp_path: P
     assert wrong(world(number), granted(whole, name), name, asked) == []
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_answers_without_recorded_facts_are_those_over_the_granted_rows(tmp_path: Path) -> None:
     """In a broken world, whose rows the facts would not fit."""
     policy = granted(world(1).policy(tmp_path, recorded=False), "rows")
     assert wrong(world(1), policy, "rows", ASKED) == []
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 @pytest.mark.parametrize("name", ROLES)
 def test_most_questions_are_answered_with_roles(name: str, tmp_path: Path) -> None:
     """Else the law would say little: what is refused is refused for its shape, not for roles."""
@@ -141,6 +144,7 @@ def test_a_scan_without_its_filter_is_found(tmp_path: Path) -> None:
             assert wrong(world(0), policy, "one table", (sql,)) != []
 
 
+@pytest.mark.full("draws random questions or values")
 def test_the_conditions_leave_something_out() -> None:
     """Of each table in some world, so that the law can fail."""
     fewer = set[str]()

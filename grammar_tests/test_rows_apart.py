@@ -160,7 +160,15 @@ def test_a_wrong_proof_is_disproved(twin: str) -> None:
         assert any(disproved)
 
 
-@pytest.mark.parametrize("twin", ["alone", "copies"])
+@pytest.mark.parametrize(
+    "twin",
+    [
+        "alone",
+        pytest.param(
+            "copies", marks=pytest.mark.full("further data sets, and all their neighbours")
+        ),
+    ],
+)
 def test_a_wrong_proof_is_broken_by_neighbours(twin: str) -> None:
     place, instead = TWINS[twin]
     with patch(f"dpsql.compiler.track.{place}", instead), without_kernel():

@@ -55,6 +55,7 @@ def wrong(there: PathWorld, policy: Policy, asked: Iterable[str]) -> Iterator[st
                 yield f"distance: {sql} without {unit}: {why}"
 
 
+@pytest.mark.full("draws random questions or values")
 @pytest.mark.parametrize("recorded", [True, False])
 def test_columns_beside_the_link_read_their_own_unit_alone(recorded: bool, tmp_path: Path) -> None:  # noqa: FBT001
     """With the facts that hold in a world, and without any."""
@@ -111,6 +112,7 @@ def test_the_facts_are_those_that_hold(numbers: range, tmp_path: Path) -> None:
 NULLS = "SELECT COUNT(*) FROM (SELECT vid, MAX(v) AS m FROM items GROUP BY vid) AS s WHERE m > 3"
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 @pytest.mark.parametrize(
     "sql",
     [
@@ -171,6 +173,7 @@ def test_people_who_share_a_target_key_are_found(tmp_path: Path) -> None:
             moved(2, tmp_path, JOINED)
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_a_newcomer_with_a_key_at_which_another_dangles_is_found(tmp_path: Path) -> None:
     """The wrong twin of the lookup: a value is read wherever anybody has such a row."""
     assert not moved(1, tmp_path, ASKED[::9])
@@ -217,6 +220,7 @@ INSERT INTO returns VALUES (1, 1, 1), (2, 2, NULL)
 """
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_a_draft_has_same_unit_wherever_two_paths_meet(tmp_path: Path) -> None:
     """The draft passes a check with no further decision, and its joins are answered."""
     with duckdb.connect(str(tmp_path / "shop.duckdb")) as connection:

@@ -130,6 +130,7 @@ def test_the_number_of_noisy_numbers_is_exact() -> None:
     assert set(errors(f"SELECT {', '.join(counted)} FROM ({PUBLIC}) AS t")) == {None}
 
 
+@pytest.mark.full("opens a proxy for each item")
 @pytest.mark.parametrize(
     ("sql", "hint"),
     [

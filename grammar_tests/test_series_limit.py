@@ -42,6 +42,7 @@ def test_a_series_limit_leaves_the_other_series_out(proxy: Proxy, sql: str) -> N
     assert {row[0] for row in again.rows} == statuses(proxy, sql)
 
 
+@pytest.mark.full("opens a proxy for each item")
 @pytest.mark.parametrize(
     ("sql", "count"),
     [

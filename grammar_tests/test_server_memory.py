@@ -169,6 +169,7 @@ def test_what_a_session_keeps_is_limited(proxy: Proxy, way: Any) -> None:
     assert client.query(COUNTRIES).startswith("TD")
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_what_an_analyst_keeps_is_limited_and_takes_nothing_of_others(proxy: Proxy) -> None:
     server = ServerBytes(LIMITS, shares=2)
     sessions = [Client(proxy, server.of("ana")) for _ in range(5)]
@@ -220,6 +221,7 @@ def test_a_thread_that_goes_on_after_the_end_keeps_nothing(proxy: Proxy) -> None
     assert server.taken.total() == 0
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_who_is_silent_within_a_transaction_is_put_out(tmp_path: Path) -> None:
     with (
         door(tmp_path, idle_in_transaction_seconds=0.2) as served,
@@ -233,6 +235,7 @@ def test_who_is_silent_within_a_transaction_is_put_out(tmp_path: Path) -> None:
         assert free.execute("SELECT 1").fetchone() == (1,)
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_one_sessions_lack_of_memory_ends_no_connection(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -88,6 +88,7 @@ def test_views_of_views_and_of_the_name_of_a_table(session: Client) -> None:
     assert any("400" in (line or "") for (line,) in session.rows)
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_errors_stand_where_the_client_wrote_them(session: Client) -> None:
     session.query(ADULTS)
     session.query("SELECT 1;  SELECT nothing FROM adults")

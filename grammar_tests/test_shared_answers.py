@@ -226,6 +226,7 @@ def test_what_is_lacking_is_paid_beside_what_others_have(proxy: Proxy) -> None:
     assert charged(ask(proxy, BY_SEX)) == 0
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_what_is_stopped_gets_nothing_new(proxy: Proxy) -> None:
     proxy.refresh()
     ask(proxy, ALL)

@@ -120,6 +120,7 @@ def test_a_missing_folder_is_named_and_another_failure_is_not_hidden() -> None:
         load("dpsql.systems.models.models:Gone")
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_a_plain_question_opens_no_side_system(tmp_path: Path) -> None:
     with Proxy.open(str(shop(tmp_path))) as proxy:
         proxy.ask(request("SELECT COUNT(*) AS n FROM orders"))

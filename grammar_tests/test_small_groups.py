@@ -61,6 +61,7 @@ def coverage_below_the_noise_of_counts() -> float:
     return sum(cell.inside for cell in cells) / len(cells)
 
 
+@pytest.mark.full("draws random questions or values")
 def test_intervals_of_means_cover_where_noise_hides_the_count() -> None:
     assert coverage_below_the_noise_of_counts() >= 0.93
 

@@ -328,6 +328,7 @@ def test_numbers_have_the_type_that_was_asked_for(engine: sa.Engine) -> None:
     assert [repr(value) for value in row] == ["Decimal('1.50')", "2.5", "Decimal('3.500')", "4.5"]
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_the_cache_keeps_parameters_apart(engine: sa.Engine, tables: sa.MetaData) -> None:
     codes = tables.tables["countries"].c.code
     with engine.connect() as connection:
@@ -336,6 +337,7 @@ def test_the_cache_keeps_parameters_apart(engine: sa.Engine, tables: sa.MetaData
     assert (found[1], limited) == ([], [1, 2])
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_a_refusal_keeps_its_reason(engine: sa.Engine, tables: sa.MetaData) -> None:
     with engine.connect() as connection:
         with pytest.raises(NotSupportedError) as caught:
@@ -364,6 +366,7 @@ def test_pandas_reads_without_a_warning(engine: sa.Engine, tables: sa.MetaData) 
     assert "code" in whole
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_errors_come_as_columns(engine: sa.Engine, tables: sa.MetaData) -> None:
     number: sa.ColumnClause[int] = sa.column("n")
     asked = sa.select(

@@ -74,6 +74,7 @@ def test_the_suite_has_no_failures() -> None:
     assert reasons.keys() <= {*CLOSED, *UNANSWERED.values(), *SQLALCHEMYS}
 
 
+@pytest.mark.full("starts processes")
 def test_a_failure_would_be_seen() -> None:
     """A test that is skipped because it fails, run in spite of that."""
     code, output = run(

@@ -61,6 +61,7 @@ def test_a_row_moves_both_sums_by_no_more_than_one_length() -> None:
     assert sum(length > longest - 2 for length in lengths) >= 5  # the centre, and both ends
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_the_length_of_sums_paid_for_apart_is_too_short_for_both() -> None:
     """The twin: what squares alone would move, were they about the middle of their range."""
     longest = plan_of(BOTH).releases[pair(plan_of(BOTH))[0]].sensitivity.linf
@@ -117,6 +118,7 @@ def test_a_law_that_is_asked_for_by_name_keeps_its_sums() -> None:
     assert {r.noise.mechanism for r in block.releases} == {Mechanism.DISCRETE_LAPLACE}
 
 
+@pytest.mark.full("draws random questions or values")
 @pytest.mark.parametrize("weight", [60, 90])
 def test_intervals_cover(weight: int) -> None:
     policy, engine = crowd(constraints=True)

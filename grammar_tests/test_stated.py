@@ -150,6 +150,7 @@ def test_over_the_wire_their_types_are_told_before(client: Client) -> None:
     assert all(float(high or "nan") > 0 for _, high in client.rows)
 
 
+@pytest.mark.full("opens a proxy for each item")
 @pytest.mark.parametrize(
     ("sql", "reason"),
     [

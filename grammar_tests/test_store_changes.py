@@ -139,6 +139,7 @@ def test_rows_that_were_of_nobody_are_taken_when_they_are_somebodys(waiting: Pat
     assert after == made_whole(waiting)
 
 
+@pytest.mark.full("opens a proxy for each item")
 @pytest.mark.usefixtures("verified_once")
 def test_wrong_twin_only_what_is_new_in_a_table_is_taken(
     waiting: Path, monkeypatch: pytest.MonkeyPatch

@@ -49,6 +49,7 @@ def deepening(times: int) -> str:
     return f"SELECT 1 AS a0, {', '.join(steps)}"
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 @pytest.mark.parametrize("sql", [doubling(30), doubling(300), deepening(70), deepening(900)])
 def test_aliases_that_grow_are_refused(sql: str) -> None:
     policy, engine = shop()

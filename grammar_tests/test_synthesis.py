@@ -317,6 +317,7 @@ def test_bad_wishes_are_refused(
 # --- texts that nobody listed --------------------------------------------------------------------
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_texts_that_nobody_listed_are_selected_before_they_are_counted(proxy: Proxy) -> None:
     plan, before = proxy.run(ExplainSynthesis(wish(CITIES, "10"))), spent(proxy)
     assert "values of city are selected privately first" in plan.summary
@@ -386,6 +387,7 @@ def test_a_selection_that_nobody_charged_for_is_followed_by_nothing(
     assert len(drawn_of) == len(proxy.run(ExplainSynthesis(wish(CITIES))).keys)
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_no_more_rows_are_made_than_there_is_room_for(
     proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -395,6 +397,7 @@ def test_no_more_rows_are_made_than_there_is_room_for(
         proxy.run(Synthesise(wish(), 2))
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_a_table_is_all_of_its_columns_but_keys_and_links(proxy: Proxy) -> None:
     left_out = "order_id, customer_id, amount, discount, note, note_length"
     plan = proxy.run(ExplainSynthesis(wish(f"SELECT * EXCLUDE ({left_out}) FROM orders")))

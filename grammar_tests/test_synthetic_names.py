@@ -106,6 +106,7 @@ def test_what_a_table_would_cost_is_explained_for_nothing(proxy: Proxy) -> None:
     assert plan_text(plan, PlanForm.JSON)
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_a_session_makes_a_table_and_asks_it(proxy: Proxy) -> None:
     session = Client(proxy)
     assert session.query(CREATE).endswith("CZ")
@@ -183,6 +184,7 @@ def swapped(proxy: Proxy) -> list[tuple[Any, ...]]:
     return largest
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_another_table_of_the_same_name_has_its_own_columns(proxy: Proxy) -> None:
     (age, income), (first, second) = swapped(proxy)
     assert age < 200 < income
@@ -197,6 +199,7 @@ def test_wrong_twin_a_table_is_known_by_its_name_alone(
     assert before == after
 
 
+@pytest.mark.full("starts processes")
 @pytest.mark.parametrize("broken", [False, True])
 def test_what_another_process_makes_of_a_name_is_seen(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, broken: bool

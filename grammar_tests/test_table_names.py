@@ -384,6 +384,7 @@ def test_the_wire_has_a_search_path(client: Client) -> None:
     assert client.error["M"].startswith("There is no table users")
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_the_catalogue_shows_schemas(client: Client) -> None:
     tables = said(
         client,
@@ -452,6 +453,7 @@ def test_sqlalchemy_reflects_schemas(tmp_path: Path) -> None:
     engine.dispose()
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_tune_knows_the_same_names(proxy: Proxy) -> None:
     names = ("analytics.orders", "orders", "public.orders")
     found = [questions(proxy.policy, name, []) for name in names]

@@ -559,6 +559,7 @@ ASKED = (
 )
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_questions_of_every_kind_are_charged_in_all_filters(tmp_path: Path) -> None:
     bounds = ("note_length = {}", "note_length = { private_bounds = true }")
     named = ('accountant = "zcdp"', 'accountant = "tight"')

@@ -215,6 +215,7 @@ def test_the_grid_keeps_the_order_of_times(resolution: Resolution) -> None:
     assert word("now", steps[0]) == steps[0]
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_a_policy_says_the_grid_in_known_words(tmp_path: Path) -> None:
     with pytest.raises(PolicyError, match="time_resolution"):
         opened(tmp_path, 'time_resolution = "week"')

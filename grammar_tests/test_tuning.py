@@ -243,6 +243,7 @@ def tuned_sizes() -> tuple[list[bool], list[bool]]:
     return held, guessed
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_what_is_cut_is_within_its_margin_or_a_guess() -> None:
     held, guessed = tuned_sizes()
     assert len(held) > 300
@@ -528,6 +529,7 @@ def sized(rows: int, halves: tuple[float, float]) -> LimitValue | None:
     return size_of(policy, "orders", answer)
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_a_size_is_a_power_of_four_of_what_stands_out() -> None:
     near = sized(200_000, (50_000.0, 150_000.0))
     assert near is not None

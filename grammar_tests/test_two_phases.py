@@ -87,6 +87,7 @@ def single(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shown_keys, "has_two_phases", lambda _prepared: False)
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_intervals_of_people_by_month_hold_the_truth(tmp_path: Path) -> None:
     share, shown = held(tmp_path, BUYERS, 12)
     assert share >= 0.93
@@ -112,6 +113,7 @@ def error_beside_rare_keys(folder: Path) -> float:
     return answer.errors[0][1] or 0.0
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_rare_keys_do_not_use_up_what_a_person_may_add(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -165,15 +167,18 @@ def test_prices_are_the_same_whatever_is_shown(
     assert told[1:] == told[:-1]
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_prices_of_nobody_are_those_of_many_people() -> None:
     assert prices(0, [ROWS]) == prices(220, [ROWS])
 
 
+@pytest.mark.full("thousands of releases are sampled")
 def test_wrong_twin_a_share_by_the_number_of_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(BlockPlan, "lists_shown", property(lambda _: False))
     assert prices(0, [ROWS]) != prices(220, [ROWS])
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_equal_keys_of_another_query_are_other_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether the same keys are shown again depends on the data: it must not make an answer free.
 
@@ -186,6 +191,7 @@ def test_equal_keys_of_another_query_are_other_keys(monkeypatch: pytest.MonkeyPa
     assert prices(0, texts) != told
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_a_question_costs_what_was_announced_and_again_nothing(tmp_path: Path) -> None:
     with opened(tmp_path) as proxy:
         request = proxy_kit.request(BUYERS, "1")
@@ -204,6 +210,7 @@ def test_a_question_costs_what_was_announced_and_again_nothing(tmp_path: Path) -
         assert len(list(proxy.ledger.history(limit=9))) == 4
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_nothing_is_begun_that_cannot_be_paid_to_the_end(tmp_path: Path) -> None:
     with opened(tmp_path, ("epsilon = 1000.0", "epsilon = 1.0")) as proxy:
         (budget,) = proxy.policy.budgets
@@ -231,6 +238,7 @@ def asked(proxy: Proxy, sql: str, epsilon: str | None) -> tuple[list[Any], list[
     return told, [entry.loss.amount for entry in proxy.ledger.history(limit=9)]
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_votes_of_the_second_phase_are_announced_and_refused_before_the_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -281,10 +289,12 @@ def violated(damage: Callable[[Prepared], Prepared] = lambda plan: plan) -> list
     return found
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_neighbours_differ_by_no_more_than_claimed_whatever_is_shown() -> None:
     assert violated() == []
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_keys_of_many_values_are_no_filter(monkeypatch: pytest.MonkeyPatch) -> None:
     policy, engine = shop(crowd(8))
     shown = KnownSteps(shown=ShownKeys("q", ((0,), (1,), (2,))))
@@ -394,6 +404,7 @@ def delta_at(made: BothPhases, epsilon: float) -> float:
     return max(found)
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_no_transcript_of_both_phases_loses_more_than_is_charged() -> None:
     made = BothPhases()
     first, rest, delta = made.charged
@@ -417,6 +428,7 @@ def test_wrong_twin_a_first_phase_of_a_larger_share_than_is_charged() -> None:
 # --- what is told --------------------------------------------------------------------------------
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_how_large_a_key_must_be_is_told(tmp_path: Path) -> None:
     with opened(tmp_path) as proxy:
         plan = proxy.explain(proxy_kit.request(ROWS, "1"))
@@ -431,6 +443,7 @@ def test_how_large_a_key_must_be_is_told(tmp_path: Path) -> None:
     assert Empty(replace(hidden, least=hidden.least)) in none.notices
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_a_larger_share_shows_smaller_keys(tmp_path: Path) -> None:
     needed = []
     with opened(tmp_path) as proxy:
@@ -442,6 +455,7 @@ def test_a_larger_share_shows_smaller_keys(tmp_path: Path) -> None:
     assert len(set(needed)) == 3
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_keys_of_one_value_for_each_person_have_one_phase(tmp_path: Path) -> None:
     sql = "SELECT city, COUNT(*) AS n FROM customers GROUP BY city"
     with opened(tmp_path) as proxy:

@@ -41,6 +41,7 @@ def sql_of(plan: Prepared) -> str:
     return plan.rewritten.blocks[0].sql
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 @pytest.mark.parametrize("sql", QUERIES)
 def test_a_late_lookup_finds_the_same_units(
     sql: str, engine: PlainEngine, monkeypatch: pytest.MonkeyPatch

@@ -69,6 +69,7 @@ def told_alike(now: list[list[str]], before: list[list[str]]) -> bool:
     return now[:count] == before[:count] and all(margins)
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_nothing_is_charged_twice(state: tuple[Path, dict[str, Any]]) -> None:
     policy, record = state
     with Proxy.open(str(policy)) as proxy:
@@ -99,6 +100,7 @@ def test_users_log_in_with_their_passwords(state: tuple[Path, dict[str, Any]]) -
     assert ana != verifier_of(f"{PASSWORD}.", ana.salt)
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_an_old_store_is_left_out_and_made_again(state: tuple[Path, dict[str, Any]]) -> None:
     policy, _record = state
     with Proxy.open(str(policy)) as proxy:

@@ -82,6 +82,7 @@ def fits(value: Any, schema: dict[str, Any], place: str = "") -> None:
     return None
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_every_route_answers_as_it_is_described(web: WebDoor) -> None:
     described = web.send("/v1/openapi.json", user=None).json
     assert described == json.loads(json.dumps(describe_api(described["info"]["version"])))
@@ -360,6 +361,7 @@ def events(web: WebDoor, sql: str) -> list[tuple[str, Any]]:
     return events_of(reply.body)
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_progress_says_the_same_for_every_data_set(tmp_path: Path) -> None:
     told = []
     for unit in (None, 3):
@@ -435,6 +437,7 @@ def test_only_the_analyst_can_cancel_a_query(
     assert (reply.status, reply.json["reason"]) == (409, "cancelled")
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_requests_and_connections_count_together(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -472,6 +475,7 @@ def is_counted_after_its_client_left(folder: Path, monkeypatch: pytest.MonkeyPat
         return status == 429
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_a_query_whose_client_left_counts_to_its_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -485,6 +489,7 @@ def test_wrong_twin_a_query_that_its_client_leaves_is_not_counted(
     assert not is_counted_after_its_client_left(tmp_path, monkeypatch)
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_answers_keep_the_grid(fresh: WebDoor) -> None:
     """A new answer waits for its step, in the clock of the test; others wait for nothing."""
     paced = Paced()
@@ -510,6 +515,7 @@ def test_wrong_twin_a_query_without_a_pace_waits_for_nothing(
     assert paced.time.waits == []
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_the_log_says_who_asked_and_no_text(fresh: WebDoor) -> None:
     fresh.ask("SELECT COUNT(*) AS n FROM customers WHERE country = 'IT'")
     fresh.ask("SELECT secret FROM customers")
@@ -522,6 +528,7 @@ def test_the_log_says_who_asked_and_no_text(fresh: WebDoor) -> None:
     assert not re.search("SELECT|secret|country", fresh.lines)
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_texts_are_logged_where_the_owner_says_so(tmp_path: Path) -> None:
     with web_door(tmp_path, log_statements=True) as web:
         web.ask("SELECT COUNT(*) AS n FROM customers WHERE country = 'IT'")
@@ -529,6 +536,7 @@ def test_texts_are_logged_where_the_owner_says_so(tmp_path: Path) -> None:
         assert "'IT'" not in web.lines
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_http_and_the_wire_spend_one_budget(fresh: WebDoor) -> None:
     first = fresh.ask(COUNT).json
     with psycopg.connect(**fresh.wire.conninfo()) as client:
@@ -543,6 +551,7 @@ def test_formats_are_named_by_the_module_that_lacks() -> None:
     assert FORMATS[0] == JSON
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_the_port_is_closed_at_the_end(tmp_path: Path) -> None:
     with web_door(tmp_path) as web:
         with beside(tmp_path, web.wire) as second:

@@ -26,6 +26,7 @@ def keyed(web: WebDoor, sql: str = COUNT, key: str = KEY, **more: Any) -> WebRep
     return web.send("/v1/query", {"sql": sql}, idempotency_key=key, **more)
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_a_retry_is_charged_once_even_for_new_data(fresh: WebDoor) -> None:
     first = keyed(fresh)
     fresh.wire.proxy.refresh()
@@ -49,12 +50,14 @@ def retried_without_a_right(folder: Path, rights: str = "customers]") -> WebRepl
         return keyed(web)
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_a_retry_under_fewer_rows_is_refused(tmp_path: Path) -> None:
     """The kept reply counts rows that the analyst may not use any more."""
     reply = retried_without_a_right(tmp_path, "orders]\nrows = \"status = 'paid'\"")
     assert (reply.status, reply.json["reason"]) == (422, "idempotency-key")
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_a_retry_without_a_right_is_refused(tmp_path: Path) -> None:
     reply = retried_without_a_right(tmp_path)
     assert (reply.status, reply.json["reason"]) == (422, "unknown-table")
@@ -94,6 +97,7 @@ def test_wrong_twin_a_server_that_keeps_no_reply_charges_twice(
     assert keyed(fresh).json["receipt"]["remembered"] is False
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_a_key_belongs_to_one_question_and_one_analyst(fresh: WebDoor) -> None:
     first = keyed(fresh)
     for other in (keyed(fresh, GROUPS), keyed(fresh, accept=CSV)):
@@ -104,6 +108,7 @@ def test_a_key_belongs_to_one_question_and_one_analyst(fresh: WebDoor) -> None:
     assert bobs.status == 200, bobs.body
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_a_refusal_keeps_no_key_and_a_charged_failure_does(
     fresh: WebDoor, monkeypatch: pytest.MonkeyPatch
 ) -> None:

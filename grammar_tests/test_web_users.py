@@ -136,6 +136,7 @@ def test_a_token_buys_no_other_token(web: WebDoor) -> None:
     assert (another.status, another.json["reason"]) == (403, "login")
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_logins_that_fail_too_often_wait_and_others_do_not(fresh: WebDoor) -> None:
     for _ in range(10):
         assert fresh.send("/v1/budget", password="x").status == 401  # noqa: S106

@@ -119,6 +119,7 @@ def test_other_hosts_are_not_served_in_the_clear(tmp_path: Path) -> None:
     assert "certificate" in refused.stderr
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_a_taken_port_and_a_broken_certificate_are_told(tmp_path: Path) -> None:
     policy = shop(tmp_path / "shop")
     with create_server(("127.0.0.1", 0)) as taken:

@@ -141,6 +141,7 @@ def test_psql_lists_and_describes_tables(served: Door) -> None:
 # --- psycopg 3 ---
 
 
+@pytest.mark.full("opens servers or connects clients")
 @pytest.mark.parametrize("binary", [False, True])
 @pytest.mark.parametrize("prepare", [False, True])
 def test_psycopg_in_text_and_binary(served: Door, *, binary: bool, prepare: bool) -> None:
@@ -420,6 +421,7 @@ def test_multiples_of_a_sum_are_exact(wide: Door) -> None:
         assert m == n == 4096 * s
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_pg8000(served: Door) -> None:
     trusted = ssl.create_default_context(cafile=served.certificate)
     client = pg8000.dbapi.connect(

@@ -59,6 +59,7 @@ def test_a_damaged_ledger_is_told_to_the_owner_alone(
         assert PATH in client.errors[-1][1]
 
 
+@pytest.mark.full("opens servers or connects clients")
 @pytest.mark.parametrize(
     ("statements", "charged"),
     [

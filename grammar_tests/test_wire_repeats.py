@@ -57,6 +57,7 @@ def test_what_touches_no_private_data_is_told_again(client: Client, proxy: Proxy
     assert again(client, Query(sql)) is None
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_an_answer_that_was_just_charged_is_not(client: Client) -> None:
     fresh = Query("SELECT COUNT(*) FROM customers WHERE age > 17")
     answer(client, fresh)

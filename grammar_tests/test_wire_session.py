@@ -49,6 +49,7 @@ EVERY = 4
 """One word in so many is tried by the default tier."""
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 @pytest.mark.parametrize(
     "words", [pytest.param(w, marks=FURTHER if n % EVERY else ()) for n, w in enumerate(NESTED)]
 )
@@ -239,6 +240,7 @@ def test_the_same_parameter_twice_and_null(client: Client) -> None:
     assert client.send(*asked(unknown, None)) == "12DNCZ"  # exact without a charge, with a notice
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_statements_without_rows_and_empty_ones(client: Client) -> None:
     kinds = client.send(
         Parse("", "SET application_name = 'x'", ()), Describe(False, ""),

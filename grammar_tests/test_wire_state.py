@@ -39,6 +39,7 @@ def test_a_failed_transaction_answers_nothing_until_it_ends(client: Client) -> N
     assert client.rows == [("UTC",)]
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_savepoints_bring_back_a_failed_transaction(client: Client) -> None:
     client.query("BEGIN; SET jit = on; SAVEPOINT a; SET jit = off; SAVEPOINT b")
     client.query("SELECT x FROM customers")
@@ -369,6 +370,7 @@ def test_explain_is_a_plan_in_the_column_of_postgres(client: Client) -> None:
     assert client.rows == private
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_listen_is_accepted(client: Client) -> None:
     client.query("LISTEN news; UNLISTEN *")
     assert client.tags == ["LISTEN", "UNLISTEN"]

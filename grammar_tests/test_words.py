@@ -31,6 +31,7 @@ LIMITS = Counts(
 )
 
 
+@pytest.mark.full("reads every text of the project")
 def test_words_stay_plain() -> None:
     """One test, since several workers would each count the whole package."""
     counts = count(read_trees(), read_pages())
