@@ -1,14 +1,17 @@
 """How often shown intervals hold the truth, and how wide they are.
 
-    python -m benchmarks.truth [--draws 100] [--epsilon 0.5 1] [--accountant zcdp pure]
-        [--data demo skewed hospital declared] [--output FOLDER]
+    python -m benchmarks.truth [--draws 300] [--epsilon 0.5 1] [--accountant zcdp pure]
+        [--data demo skewed hospital declared] [--only WORDS]
+        [--output FOLDER]
 
 The demo's shop is asked without declared limits, and again with a lognormal multiple of each
 customer's orders. A hospital is asked under the policy that `dpsql init` drafts, and with declared
-limits. A draw makes histograms and answers with the real noise, over integers that the
-engine adds up once for each limit. `inside` is the share of intervals that hold the plain number,
-`low` that of low ends which do, and `noise` that of intervals of noise alone. `width` is the median
-of half-widths over true numbers, and `guess` the share of draws that call an end a guess.
+limits. A draw makes histograms and answers with the real noise, over integers that the engine adds
+up once for each limit (`benchmarks.redrawn`). `inside` is the share of intervals that hold the
+plain number, `low` that of low ends which do, and `noise` that of intervals of noise alone.
+`width` is the median of half-widths over true numbers, `best` that width over the narrowest of one
+fixed limit that somebody declares who knows the data, and `guess` the share of draws that call an
+end a guess.
 """
 
 from __future__ import annotations
@@ -17,33 +20,26 @@ import argparse
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
-from math import isfinite
+from math import exp, inf, isfinite, nan, sqrt
 from pathlib import Path
-from statistics import mean, median
+from statistics import NormalDist, mean, median
 from typing import Any
-from unittest.mock import patch
 
 import duckdb
 
 from benchmarks import hospital
 from benchmarks.common import save, table
 from benchmarks.drafts import Price
-from dpsql.answering.two_steps import steps_of
-from dpsql.engines import Stop
-from dpsql.mechanisms import sample
+from benchmarks.redrawn import Redrawn, fixed_limits
 from dpsql.mechanisms.entropy import Entropy
 from dpsql.model.errors import Refused
 from dpsql.model.notices import Scaled
-from dpsql.model.vocabulary import Answer, Exact, Loss, Noisy, Receipt, Request
+from dpsql.model.vocabulary import Answer
 from dpsql.policy import demo
-from dpsql.preparation.question import Question
 from dpsql.proxy import Proxy
-from dpsql.release.execution import released
-from dpsql.release.finish import finish
-from dpsql.release.histogram_choices import chosen
 
 Row = tuple[str, ...]
 MONTH = "date_trunc('month', placed_at)"
@@ -71,7 +67,6 @@ FROM (SELECT *, exp(1.2 * sqrt(-2 * ln((1 + hash(customer_id, 7) % 1000000) / 10
 DELETE FROM orders; INSERT INTO orders SELECT * FROM skewed; DROP TABLE skewed;
 """
 """Customers have a lognormal multiple of their orders."""
-CHARGED = Receipt("", "ana", "default", "", Decimal(1), Loss(0), Loss(0), Loss(0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,62 +77,6 @@ class Cell:
     low: bool
     noise: bool
     width: float
-
-
-class Redrawn:
-    """A proxy whose integers are added up once, and whose noise is drawn anew for each answer."""
-
-    def __init__(self, proxy: Proxy, entropy: Entropy) -> None:
-        self.proxy, self.entropy = proxy, entropy
-        self._integers: dict[tuple[Any, ...], Exact] = {}
-        self._noisy: dict[str, tuple[Noisy, ...]] = {}
-
-    @contextmanager
-    def remembering(self) -> Iterator[None]:
-        """The engine's integers are kept by their statement."""
-        engine = self.proxy.vault.engine
-        added_up = engine.aggregate
-
-        def aggregate(sql: str, keys: int, parts: int, *others: Any, **named: Any) -> Exact:
-            asked = sql, keys, parts
-            if asked not in self._integers:
-                self._integers[asked] = added_up(sql, keys, parts, *others, **named)
-            return self._integers[asked]
-
-        ledger = self.proxy.vault.ledger
-        with (
-            patch.object(engine, "aggregate", aggregate),
-            patch.object(ledger, "answer", self._noisy.__getitem__),
-        ):
-            yield
-
-    def answer(self, sql: str, epsilon: Decimal) -> Answer:
-        """One answer to a question, in all of its steps; nothing is charged or remembered."""
-        proxy = self.proxy
-        last = proxy.compiler.read(Request(sql, self.proxy.analyst(), epsilon=epsilon), Stop())
-        steps = steps_of(proxy.compiler, proxy.vault, last)
-        while steps is not None:
-            last = steps.then(proxy.compiler, proxy.vault, [*map(self._drawn, steps.searches)])
-            steps = steps_of(proxy.compiler, proxy.vault, last)
-        return self._drawn(last)
-
-    def _drawn(self, question: Question) -> Answer:
-        prepared, engine = self.proxy.compiler.prepared(question), self.proxy.vault.engine
-        assert prepared.plan is not None
-        stop, drawn = Stop(), self.entropy
-        noisy = released(
-            prepared,
-            engine,
-            lambda law, count: sample(law, count, drawn),
-            lambda choice, listed: chosen(choice, listed, drawn),
-            stop,
-        )
-        query_id = str(len(self._noisy))
-        self._noisy[query_id] = noisy
-        receipt = replace(CHARGED, query_id=query_id, epsilon=question.account.epsilon)
-        told = prepared.plan, prepared.rewritten, noisy
-        notices = prepared.notices
-        return finish(*told, engine.rows, engine.scratch, receipt, notices)
 
 
 def number(value: Any) -> float:
@@ -225,16 +164,80 @@ def world(name: str, accountant: str) -> Iterator[tuple[Proxy, Truths]]:
 
 
 def judged(redrawn: Redrawn, sql: str, truth: dict[Any, Any], wanted: Drawn) -> Row:
-    """The shares, the median width and the share of guesses of one question."""
-    with redrawn.remembering():
-        answers = [redrawn.answer(sql, wanted.epsilon) for _ in range(wanted.draws)]
+    """The shares, the widths and the share of guesses of one question."""
+    answers = redrawn.answers(sql, wanted.epsilon, wanted.draws)
     numbers = [c for answer in answers for c in cells(answer, truth, wanted.factor)]
     if not numbers:
-        return ("", "", "", "", "")
-    guesses = mean(any(isinstance(n, Scaled) and n.guess for n in a.notices) for a in answers)
+        return ("",) * 6
+    guesses = sum(
+        len(a.rows) for a in answers if any(isinstance(n, Scaled) and n.guess for n in a.notices)
+    ) / sum(len(a.rows) for a in answers)
     shares = (mean(getattr(c, of) for c in numbers) for of in ("inside", "low", "noise"))
-    width = f"{median(c.width for c in numbers):.2%}"
-    return (*(f"{share:.3f}" for share in shares), width, f"{guesses:.0%}")
+    width = median(c.width for c in numbers)
+    best = best_width(redrawn, truth, wanted)
+    ratio = "" if best is None else f"{width / best:.2f}"
+    return (*(f"{share:.3f}" for share in shares), f"{width:.2%}", ratio, f"{guesses:.0%}")
+
+
+def best_width(redrawn: Redrawn, truth: dict[Any, Any], wanted: Drawn) -> float | None:
+    """The least median half-width over true numbers that a fixed limit gives; None without limits.
+
+    The limits that were found most often are changed together, by half octaves, while that helps.
+    """
+    if not redrawn.lasts:
+        return None
+    middle = sorted(redrawn.lasts.values(), key=lambda each: [n.bound for n in each[1].norms])
+    steps, last = middle[len(middle) // 2]
+    widths = dict[int, float]()
+
+    def width(halves: int) -> float:
+        if halves not in widths:
+            answer = redrawn.without_noise(fixed_limits(steps, last, halves))
+            each = list(fixed_widths(answer, truth, gaussian=wanted.gaussian))
+            widths[halves] = median(each) if each else inf
+        return widths[halves]
+
+    best = 0
+    for step in (1, -1):
+        while abs(best) < FARTHEST and width(best + step) < width(best):
+            best += step
+    return width(best)
+
+
+def fixed_widths(answer: Answer, truth: dict[Any, Any], *, gaussian: bool) -> Iterator[float]:
+    """Half-widths over true numbers of symmetric intervals that hold in 95 %, for known biases."""
+    for row, errors in zip(answer.rows, answer.errors, strict=True):
+        key = tuple(x for x, error in zip(row, errors, strict=True) if error is None)
+        for place, error in enumerate(errors):
+            true = truth[key][place] if key in truth else None
+            if not error or not isfinite(error) or true in (None, 0) or row[place] is None:
+                continue
+            bias = abs(number(row[place]) - number(true)) / error
+            yield reach_of(bias, gaussian=gaussian) * error / abs(number(true))
+
+
+def reach_of(bias: float, *, gaussian: bool) -> float:
+    """The half-width that holds noise of deviation 1 around this bias in 95 %.
+
+    >>> [round(reach_of(bias, gaussian=True), 2) for bias in (0, 1, 9)]
+    [1.96, 2.65, 10.64]
+    """
+
+    def below(z: float) -> float:
+        if gaussian:
+            return NormalDist().cdf(z)
+        tail = exp(-abs(z) * sqrt(2)) / 2
+        return tail if z < 0 else 1 - tail
+
+    low, high = 0.0, bias + 9
+    for _ in range(30):
+        middle = (low + high) / 2
+        held = below(middle - bias) - below(-middle - bias)
+        low, high = (low, middle) if held >= CONFIDENCE else (middle, high)
+    return high
+
+
+FARTHEST, CONFIDENCE = 8, 0.95
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,44 +248,56 @@ class Drawn:
     epsilon: Decimal
     factor: float
 
+    @property
+    def gaussian(self) -> bool:
+        return self.factor < 2
 
-HEADER = ("accountant", "data", "ε", "question", "inside", "low", "noise", "width", "guess")
+
+HEADER = ("accountant", "data", "ε", "question", "inside", "low", "noise", "width", "best", "guess")
 DATA = ("demo", "skewed", "hospital", "declared")
 
 
 def measured(
-    data: str, accountant: str, wanted: Sequence[Drawn], entropy: Entropy
+    data: str, accountant: str, wanted: Sequence[Drawn], entropy: Entropy, only: str = ""
 ) -> Iterator[Row]:
     """Every question of a data set, at each price; a refusal is said in its place."""
     with world(data, accountant) as (proxy, plainly):
         redrawn = Redrawn(proxy, entropy)
         for each in wanted:
             for name, (sql, truth) in plainly.items():
+                if only not in name:
+                    continue
                 try:
                     row = judged(redrawn, sql, truth, each)
                 except Refused as refused:
-                    row = ("", "", "", "", f"refused: {refused.reason.value}")
+                    row = ("", "", "", "", "", f"refused: {refused.reason.value}")
                 yield accountant, data, str(each.epsilon), name, *row
 
 
 def summary(rows: Sequence[Row]) -> str:
     """How many questions hold in 93 % of their numbers, or call themselves a guess."""
     told = [row for row in rows if row[4]]
-    held, guess = (row[4] >= "0.93" for row in told), (row[8] > "0%" for row in told)
+    held, guess = (row[4] >= "0.93" for row in told), (_is_marked(row[9]) for row in told)
     low, noise = (sum(row[n] >= least for row in told) for n, least in ((5, "0.97"), (6, "0.93")))
-    both = [*zip(held, guess, strict=True)]
+    both, ratios = [*zip(held, guess, strict=True)], [float(row[8]) for row in told if row[8]]
     return (
         f"{sum(h for h, _ in both)} of {len(told)} questions hold in 93 %, {sum(map(any, both))}"
-        f" with guesses; low ends hold in 97 % for {low}; noise alone: {noise}"
+        f" with guesses; low ends hold in 97 % for {low}; noise alone: {noise};"
+        f" width over the best, median: {median(ratios) if ratios else nan:.2f}"
     )
+
+
+def _is_marked(guess: str) -> bool:
+    return float(guess.rstrip("%")) >= 50
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--draws", type=int, default=100)
+    parser.add_argument("--draws", type=int, default=300)
     parser.add_argument("--epsilon", type=Decimal, nargs="+", default=[Decimal("0.5"), Decimal(1)])
     parser.add_argument("--accountant", nargs="+", default=["zcdp", "pure"])
     parser.add_argument("--data", nargs="+", default=DATA, choices=DATA)
+    parser.add_argument("--only", default="", help="a part of the names of questions")
     parser.add_argument("--output", type=Path)
     chosen_ones = parser.parse_args()
     rows = list[Row]()
@@ -290,7 +305,7 @@ def main() -> None:
         factor = 1.96 if accountant == "zcdp" else 2.118
         wanted = [Drawn(chosen_ones.draws, each, factor) for each in chosen_ones.epsilon]
         for data in chosen_ones.data:
-            for row in measured(data, accountant, wanted, Entropy()):
+            for row in measured(data, accountant, wanted, Entropy(), chosen_ones.only):
                 print(*row, flush=True)
                 rows.append(row)
     table("Intervals and the truth", HEADER, rows)

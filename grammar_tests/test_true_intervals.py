@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
 from decimal import Decimal
 from statistics import mean
 from typing import Any
 
+import numpy as np
 import pytest
 
-from benchmarks.truth import CHARGED, HEADER, Drawn, Row, cells, measured, summary
+from benchmarks import hospital
+from benchmarks import redrawn as redraws
+from benchmarks.redrawn import CHARGED, NONE, Redrawn
+from benchmarks.truth import HEADER, Drawn, Row, cells, measured, summary, world
+from dpsql.compiler.plan.private_plan import BlockPlan, PrivatePlan
 from dpsql.model.tree import INTEGER, VARCHAR
 from dpsql.model.vocabulary import Answer, Column
 from grammar_tests.draws import ENTROPY
+from grammar_tests.proxy_kit import request
 
 TRUTH: dict[Any, Any] = {("a",): ("a", 100), ("b",): ("b", 50), ("c",): ("c", 0)}
 
@@ -38,14 +46,50 @@ def test_what_holds_is_counted_by_ends() -> None:
 
 def test_questions_are_counted_as_held_or_as_guesses() -> None:
     rows: list[Row] = [
-        ("zcdp", "x", "1", "a", "0.950", "0.980", "0.900", "1%", "0%"),
-        ("zcdp", "x", "1", "b", "0.800", "0.960", "0.940", "1%", "50%"),
-        ("zcdp", "x", "1", "c", "0.800", "0.990", "0.800", "1%", "0%"),
-        ("zcdp", "x", "1", "d", "", "", "", "", "refused: unbounded-input"),
+        ("zcdp", "x", "1", "a", "0.950", "0.980", "0.900", "1%", "1.50", "0%"),
+        ("zcdp", "x", "1", "b", "0.800", "0.960", "0.940", "1%", "1.10", "50%"),
+        ("zcdp", "x", "1", "c", "0.800", "0.990", "0.800", "1%", "1.50", "0%"),
+        ("zcdp", "x", "1", "d", "", "", "", "", "", "refused: unbounded-input"),
     ]
     assert summary(rows) == (
-        "1 of 3 questions hold in 93 %, 2 with guesses; low ends hold in 97 % for 2; noise alone: 1"
+        "1 of 3 questions hold in 93 %, 2 with guesses; low ends hold in 97 % for 2;"
+        " noise alone: 1; width over the best, median: 1.50"
     )
+
+
+LIKE_THE_PROXY = [
+    hospital.QUESTIONS[name]
+    for name in ("stays by ward", "patients by month", "mean cost by kind", "frequent diagnoses")
+]
+
+
+@pytest.mark.full("asks a whole proxy and draws again")
+def test_draws_without_noise_are_the_answers_of_the_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The wrong twin has other biases than the draw, and so other intervals."""
+
+    def zeros(_: object, count: int) -> np.ndarray:
+        return np.zeros(count, dtype=object)
+
+    def intervals(answers: Iterable[Answer]) -> list[str]:
+        return [str([*zip(answer.rows, answer.intervals, strict=True)]) for answer in answers]
+
+    with world("hospital", "zcdp") as (proxy, _):
+        proxy.vault.sampler = zeros
+        redrawn = Redrawn(proxy, ENTROPY, zeros)
+        for sql in LIKE_THE_PROXY:
+            drawn = intervals(redrawn.answers(sql, Decimal(1), 1))
+            assert drawn == intervals([proxy.ask(request(sql, "1"))])
+        monkeypatch.setattr(redraws, "_with_biases", _without_biases)
+        sql = LIKE_THE_PROXY[0]
+        asked = intervals([proxy.ask(request(sql, "1"))])
+        assert intervals(redrawn.answers(sql, Decimal(1), 1)) != asked
+
+
+def _without_biases(plan: PrivatePlan, *_: object) -> PrivatePlan:
+    def of(block: BlockPlan) -> BlockPlan:
+        return replace(block, biased=tuple(replace(b, bias=NONE) for b in block.biased))
+
+    return replace(plan, blocks=tuple(map(of, plan.blocks)))
 
 
 def shares(rows: list[Row], name: str) -> float:
