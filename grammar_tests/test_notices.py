@@ -8,6 +8,7 @@ from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import dpsql
@@ -23,6 +24,7 @@ from dpsql.interfaces.messages import width
 from dpsql.interfaces.plan_text import plan_text
 from dpsql.interfaces.sentences import sentence, sentences
 from dpsql.interfaces.tables import markdown, table
+from dpsql.mechanisms.scores import HistogramCounts, candidates
 from dpsql.model.notices import (
     Assumed,
     BoundsFound,
@@ -34,6 +36,8 @@ from dpsql.model.notices import (
     Listed,
     NeverShown,
     Notice,
+    Ranked,
+    RankedBy,
     Sampled,
     SharedPresence,
     TooFew,
@@ -48,10 +52,12 @@ from dpsql.policy.bind import bind
 from dpsql.policy.load import load
 from dpsql.preparation.public_data import PublicTables
 from dpsql.proxy import Proxy
+from dpsql.release.histogram_choices import chosen
 from dpsql.systems.watch.monitor import ExplainWatch, Watch, WatchAll
 from dpsql.systems.watch.watch import price_text
 from grammar_tests import casefile, proxy_kit, world
 from grammar_tests.bound import CATALOGS, shop
+from grammar_tests.draws import ENTROPY
 from grammar_tests.laws import PlainEngine, compiled
 from grammar_tests.test_laws import over_the_shop
 
@@ -118,6 +124,16 @@ TOLD = [
                 "customers count with at most 10 rows each in m, values clipped to "
                 f"2024-01-01 00:00:00 … 2025-12-31 23:59:59{OUT}"
             ),
+            "the rank of each value of m is off by at most 320 rows (95 %)",
+        ),
+    ),
+    (
+        "SELECT MEDIAN(age) AS m, MAX(age) AS x, MODE(age) AS k FROM customers",
+        (
+            f"values in m, x, k are clipped to 0 … 120{CHANGED}",
+            "the rank of each value of m is off by at most 31 rows (95 %)",
+            "in a group of more than 124 rows, 1 to 124 of them reach the value of x (95 %)",
+            "no value has 31 rows more than that of k (95 %)",
         ),
     ),
     (
@@ -152,6 +168,20 @@ TOLD = [
 @pytest.mark.parametrize(("sql", "expected"), TOLD, ids=[sql for sql, _ in TOLD])
 def test_what_is_cut_is_told_and_what_is_proved_is_not(sql: str, expected: tuple[str, ...]) -> None:
     assert told(sql) == expected
+
+
+def test_a_rank_is_off_by_no_more_than_is_said_and_by_more_than_a_tenth() -> None:
+    """The wrong twin says a tenth of the rows."""
+    prepared = compiled("SELECT MEDIAN(age) AS m FROM customers", *shop())
+    (block,) = prepared.blocks
+    (choice,) = block.choices
+    (notice,) = (n for n in prepared.notices if isinstance(n, Ranked))
+    cells, lists = choice.query.histogram.grid.cells, 400
+    counts = HistogramCounts(lists, cells, np.arange(lists * cells), np.ones(lists * cells, int))
+    places = chosen(choice, candidates(counts, choice.aim), ENTROPY)
+    off = np.abs(places + 1 - cells / 2)
+    assert (off <= notice.rows).mean() >= 0.95
+    assert (off <= notice.rows / 10).mean() < 0.95
 
 
 DERIVED = """
@@ -341,6 +371,7 @@ NOTICES: tuple[Notice, ...] = (
     TooFew("customers", 60, None),
     Unclear(0, 1, 1),
     Unclear(1, 3, 12),
+    *(Ranked((0, 1), by, 12) for by in RankedBy),
 )
 
 

@@ -31,6 +31,8 @@ from dpsql.model.notices import (
     NeverShown,
     NoRows,
     Notice,
+    Ranked,
+    RankedBy,
     Relayed,
     Reported,
     RoundedTimes,
@@ -83,7 +85,13 @@ much that leaves out is unknown, and not in ±
     >>> print(sentence(Hidden((), "households", 164), ()))
     groups of fewer than about 164 households are not shown
     """
-    about = (notice.column,) if isinstance(notice, Unclear) else places(notice)
+    match notice:
+        case Unclear(column=column):
+            about: tuple[int, ...] = (column,)
+        case Ranked(outputs=outputs):
+            about = outputs
+        case _:
+            about = places(notice)
     names = [columns[place].name for place in about]
     return printable(_said(notice, ", ".join(names) or "what this is computed from", door))
 
@@ -112,7 +120,7 @@ def _said(notice: Notice, names: str, door: Door | None) -> str:
             return _hidden(notice)
         case Empty():
             return _empty(notice, door)
-        case Unclear():
+        case Unclear() | Ranked():
             return _unclear(notice, names, door)
         case Drowned() | NeverShown() | TooFew():
             return _useless(notice, door)
@@ -129,6 +137,15 @@ def _said(notice: Notice, names: str, door: Door | None) -> str:
         case _:
             assert_never(notice)
 
+
+_RANKED = {
+    RankedBy.RANK: "the rank of each value of {names} is off by at most {rows:,} row{s} (95 %)",
+    RankedBy.END: (
+        "in a group of more than {rows:,} row{s}, 1 to {rows:,} of them reach the value of {names}"
+        " (95 %)"
+    ),
+    RankedBy.ROWS: "no value has {rows:,} row{s} more than that of {names} (95 %)",
+}
 
 OfRows: TypeAlias = Withheld | AnsweredAs | NoRows | Synthetic | Reported | Modelled
 """Notices on rows that are withheld, certainly absent or of another kind, or on another form."""
@@ -229,7 +246,10 @@ def _rounded(notice: RoundedTimes) -> str:
     return f"{', and '.join(read)}: the same question until the next {notice.resolution}"
 
 
-def _unclear(notice: Unclear, names: str, door: Door | None) -> str:
+def _unclear(notice: Unclear | Ranked, names: str, door: Door | None) -> str:
+    if isinstance(notice, Ranked):
+        rows = notice.rows
+        return _RANKED[notice.by].format(names=names, rows=rows, s="s" * (rows != 1))
     unclear, numbers = notice.unclear, notice.numbers
     if unclear == numbers:
         what = f"{names} is" if numbers == 1 else f"all {numbers:,} numbers of {names} are"

@@ -167,6 +167,27 @@ class Unclear:
     numbers: int
 
 
+class RankedBy(StrEnum):
+    """The measure by which a value is chosen among candidates."""
+
+    RANK = "rank"
+    END = "end"
+    ROWS = "rows"
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """Values that are chosen by ranks, whose errors in values are unknown.
+
+    With 95 %, a rank is off by at most `rows`, at most so many rows reach an extreme value, or no
+    value has so many rows more than the most frequent one.
+    """
+
+    outputs: tuple[int, ...]
+    by: RankedBy
+    rows: int
+
+
 @dataclass(frozen=True, slots=True)
 class Drowned:
     """A useless answer where no number can be informative: each error is larger than all possible
@@ -363,6 +384,7 @@ Useless: TypeAlias = Drowned | NeverShown | TooFew
 Told: TypeAlias = (
     Empty
     | Unclear
+    | Ranked
     | Useless
     | CountedKeys
     | BoundsFound

@@ -24,6 +24,7 @@ from dpsql.mechanisms.scores import Aim, Most, Peak, Rank, Reached
 from dpsql.mechanisms.sparse_vector import least_rows, scanning
 from dpsql.model.algebra import Field
 from dpsql.model.dataclass import dataclass, replace
+from dpsql.model.notices import RankedBy
 from dpsql.model.tree import Ref
 from dpsql.model.vocabulary import ApproximateEvent, BoundedRangeEvent, EventPart, Neighbours
 
@@ -140,6 +141,25 @@ def rank_error(chosen: Choice) -> float:
     if isinstance(chosen.aim, Reached):
         return float(chosen.aim.rows)
     return _behind(chosen.query, chosen.rate) / chosen.aim.per_row
+
+
+def guarantee(chosen: Choice) -> tuple[RankedBy, int] | None:
+    """Return what holds of a chosen value with 95 % confidence, in rows; None for a peak.
+
+    An extreme rank is chosen as many rows from its end as its error, so twice as many may reach it.
+    """
+    rows = ceil(rank_error(chosen))
+    match chosen.aim:
+        case Rank() as aim if aim.is_extreme:
+            return RankedBy.END, aim.rows + rows
+        case Rank():
+            return RankedBy.RANK, rows
+        case Most():
+            return RankedBy.ROWS, rows
+        case Reached():
+            return RankedBy.END, 2 * rows
+        case Peak():
+            return None
 
 
 def _behind(query: ChoiceQuery, rate: Fraction) -> float:

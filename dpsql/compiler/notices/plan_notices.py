@@ -11,13 +11,13 @@ whole contribution is within the noise, or below the threshold of private keys.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from fractions import Fraction
 from math import inf
 
 from dpsql.compiler.aggregates.recipe import BoundedCall, MeasurementOptions, counted, row_bounds
-from dpsql.compiler.calibrate.choices import rank_error
+from dpsql.compiler.calibrate.choices import guarantee, rank_error
 from dpsql.compiler.calibrate.contributions import contributions_of
 from dpsql.compiler.calibrate.declared_limits import is_of_rows
 from dpsql.compiler.calibrate.recipes import bounded_call, recipe_of
@@ -58,6 +58,8 @@ from dpsql.model.notices import (
     Listed,
     NeverShown,
     Notice,
+    Ranked,
+    RankedBy,
     Sampled,
     Scaled,
     SharedPresence,
@@ -86,6 +88,7 @@ def notices(
     plain = FactSource(undeclared(policy), public, evaluate, limit)
     fed = FedColumns.of(bounded.outer, len(bounded.outer.fields))
     cuts: dict[Cut, tuple[int, ...]] = {}
+    ranked: dict[tuple[int, RankedBy], int] = {}
     for number, (block, block_plan) in enumerate(zip(bounded.blocks, plan.blocks, strict=True)):
         here = _Block(
             number=number,
@@ -99,14 +102,32 @@ def notices(
         for notice in here.notices():
             alone = replace(notice, columns=())
             cuts[alone] = tuple(sorted({*cuts.get(alone, ()), *notice.columns}))
+        for each in here.ranked() if block_plan.choices else ():
+            for place in each.outputs:
+                known = place, each.by
+                ranked[known] = max(each.rows, ranked.get(known, 0))
     marked_cuts = [replace(notice, columns=columns) for notice, columns in cuts.items()]
     drowned = useless(plan, FactSource(policy, public, evaluate, limit), policy)
     unprotected = [
         (t.name, name) for t in policy.tables for link in t.unprotected for name in link.columns
     ]
     numbers = _numbers(bounded, fed) if unprotected else ()
-    others = [Unprotected(numbers, table, column) for table, column in unprotected]
+    others: list[Notice] = [Unprotected(numbers, table, column) for table, column in unprotected]
+    others += _together(ranked)
     return (*marked_cuts, *others, *dict.fromkeys(_counted(plan)), *drowned)
+
+
+def _together(ranked: Mapping[tuple[int, RankedBy], int]) -> Iterator[Ranked]:
+    """Yield one notice for all columns with the same guarantee."""
+    outputs: dict[tuple[RankedBy, int], list[int]] = {}
+    for (place, by), rows in ranked.items():
+        outputs.setdefault((by, rows), []).append(place)
+    yield from (Ranked(tuple(sorted(each)), *same) for same, each in outputs.items())
+
+
+def _values_of(query: ChoiceQuery) -> tuple[object, ...]:
+    """Return the values and the aim of a choice, without the limit on rows that may be found."""
+    return query.histogram.argument, query.histogram.condition, query.aim
 
 
 def _numbers(bounded: private_plan.Bounded, fed: FedColumns) -> tuple[int, ...]:
@@ -185,6 +206,20 @@ class _Block:
         if self.plan.enforce_l0:
             yield from self._sampled(every, alike)
         yield from self._keys(proved)
+
+    def ranked(self) -> Iterator[Ranked]:
+        """Yield what the mechanisms guarantee of chosen values, whose errors are unknown."""
+        keys, contributions = len(self.block.keys), contributions_of(self.bounded)
+        for place, measure in enumerate(self.block.measures):
+            recipe = recipe_of(measure.call)
+            if recipe.choices is None:
+                continue
+            call = bounded_call(self.bounded, place, contributions, self.options)
+            asked = {_values_of(query) for query in recipe.choices(call)}
+            outputs = self.fed.measures(self.number, keys, place)
+            chosen = (each for each in self.plan.choices if _values_of(each.query) in asked)
+            sure = (guarantee(each) for each in chosen)
+            yield from (Ranked(outputs, *each) for each in sure if each is not None)
 
     def _scaled(
         self,
