@@ -43,6 +43,9 @@ _SEEN = 14
 _NOTHING = 0.2
 """Prior probability that no unit is beyond the last octave."""
 
+_UNLIKELY = 1e-8
+"""Probability over that of the likeliest model below which a model decides nothing."""
+
 _RATIOS = np.array([0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8])
 _BENDS = np.array([0.25, 0.5, 0.75, 1.0])
 _BEND_PRIORS = np.array([1.0, 1.0, 1.0, 3.0]) / 6
@@ -246,7 +249,8 @@ def _models(histogram: _Histogram, octaves: int) -> tuple[np.ndarray, np.ndarray
         scale = np.sqrt(variance / 2 + models)
         logs += (-np.abs(off) / scale - np.log(2 * scale)).sum(axis=1)
     weights = np.exp(logs - logs.max())
-    return models, weights / weights.sum()
+    likely = weights > _UNLIKELY
+    return models[likely], weights[likely] / weights[likely].sum()
 
 
 def _biases(
