@@ -54,10 +54,13 @@ class Redrawn:
         self._noisy: dict[str, tuple[Noisy, ...]] = {}
         self.lasts: dict[Any, tuple[Steps, Question]] = {}
         """The last steps of the last question and what led to them, by limits."""
+        self.guesses: list[bool] = []
+        """Whether the last question's draws call an end a guess."""
 
     def answers(self, sql: str, epsilon: Decimal, count: int) -> list[Answer]:
         """The answers of so many draws; one may hold the rows of several draws."""
         self.lasts.clear()
+        self.guesses.clear()
         self._noisy.clear()
         asked = Request(sql, self.proxy.analyst(), epsilon=epsilon)
         question = self.proxy.compiler.read(asked, Stop())
@@ -69,6 +72,7 @@ class Redrawn:
         compiler, vault, count = self.proxy.compiler, self.proxy.vault, len(norms)
         steps = steps_of(compiler, vault, question)
         if steps is None:
+            self.guesses += [any(n.bias is not None and n.bias.guess for n in own) for own in norms]
             yield from self.last(question, norms, together=True)
             return
         searched = [list(self.last(search, [search.norms] * count)) for search in steps.searches]

@@ -36,7 +36,6 @@ from benchmarks.drafts import Price
 from benchmarks.redrawn import Redrawn, fixed_limits
 from dpsql.mechanisms.entropy import Entropy
 from dpsql.model.errors import Refused
-from dpsql.model.notices import Scaled
 from dpsql.model.vocabulary import Answer
 from dpsql.policy import demo
 from dpsql.proxy import Proxy
@@ -169,9 +168,7 @@ def judged(redrawn: Redrawn, sql: str, truth: dict[Any, Any], wanted: Drawn) -> 
     numbers = [c for answer in answers for c in cells(answer, truth, wanted.factor)]
     if not numbers:
         return ("",) * 6
-    guesses = sum(
-        len(a.rows) for a in answers if any(isinstance(n, Scaled) and n.guess for n in a.notices)
-    ) / sum(len(a.rows) for a in answers)
+    guesses = mean(redrawn.guesses)
     shares = (mean(getattr(c, of) for c in numbers) for of in ("inside", "low", "noise"))
     width = median(c.width for c in numbers)
     best = best_width(redrawn, truth, wanted)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from dpsql.compiler.errors.stated_errors import Stating
 from dpsql.interfaces.pgwire.frontend import Bind, Describe, Execute, Parse, Sync
 from dpsql.interfaces.pgwire.values.type_oids import FLOAT8
 from dpsql.model.errors import Reason, Refused
@@ -34,6 +35,25 @@ def test_errors_are_stated_beside_their_numbers(proxy: Proxy) -> None:
         assert e > 0
         assert (low, high) == (n - margins[1], n + margins[1])
         assert errors[2:] == (None, None, None)
+
+
+ENDS = "SELECT DP_INTERVAL_LOW(n) AS low, DP_INTERVAL_HIGH(n) AS high FROM ({}) AS t"
+BY_SEGMENT = "SELECT segment, COUNT(*) AS n FROM customers GROUP BY segment"
+LISTED = "SELECT COUNT(DISTINCT status) AS n FROM orders"
+
+
+@pytest.mark.parametrize(("inner", "most"), [(BY_SEGMENT, math.inf), (LISTED, 3.0)])
+def test_ends_lie_in_the_certain_range(proxy: Proxy, inner: str, most: float) -> None:
+    ends = proxy.ask(request(ENDS.format(inner), "0.01")).rows
+    assert all(0 <= low < high <= most for low, high in ends)
+
+
+def test_wrong_twin_ends_without_ranges_are_below_zero(
+    proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Stating, "_within", lambda *of, **_: of[2])
+    ends = proxy.ask(request(ENDS.format(BY_SEGMENT), "0.01")).rows
+    assert min(low for low, _ in ends) < 0
 
 
 def test_stating_errors_asks_nothing_new(proxy: Proxy) -> None:

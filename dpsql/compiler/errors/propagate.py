@@ -41,6 +41,7 @@ from dpsql.compiler.track.equalities import equal_columns
 from dpsql.compiler.track.uniqueness import Keys, key_within
 from dpsql.model import algebra, tree
 from dpsql.model.dataclass import dataclass, replace
+from dpsql.model.intervals import EVERYTHING, Interval
 from dpsql.model.walk import (
     composed,
     map_inputs,
@@ -55,15 +56,17 @@ def propagate(
     keys: Callable[[algebra.Relation], Keys],
     identities: Identities,
     selection: Selection,
+    range_of: Callable[[tree.Expression], Interval] = lambda _: EVERYTHING,
 ) -> Propagated:
     """Return the outer query with its hidden columns, its outputs, and the error of each output.
 
     `noise` has the noise of each block, `keys` returns the keys of relations, `selection` widens
-    the errors of selected numbers. An error is NULL where the output is exact, or not a number and
-    not chosen, and NaN where it is unknown. The stated errors of the query become columns.
+    the errors of selected numbers. `range_of` returns the certain range of an expression. An error
+    is NULL where the output is exact, or not a number and not chosen, and NaN where it is unknown.
+    The stated errors of the query become columns.
     """
     shown = frozenset() if states(outer) else frozenset(_of_unions(outer))
-    stating = Stating(identities, selection.reach)
+    stating = Stating(identities, selection.reach, range_of)
     tracer = _Tracer(
         noise=noise,
         keys=keys,

@@ -5,12 +5,13 @@ from noise scales and released values, which are public, so they cost no budget.
 the error 0. A stated error is exact itself, and does not influence the split of the budget: the
 same numbers are measured with and without their errors.
 
-It is post-processing: PRIVACY.md R66.
+It is post-processing: PRIVACY.md R66. Ends lie within the certain range of the number: R108.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from fractions import Fraction
 from functools import partial
 from typing import TypeVar, cast
 
@@ -31,7 +32,8 @@ from dpsql.model.algebra import (
 )
 from dpsql.model.dataclass import dataclass
 from dpsql.model.errors import Reason, Refused
-from dpsql.model.tree import DOUBLE, Call, Expression, Ref, operand, scalar, when
+from dpsql.model.intervals import Interval
+from dpsql.model.tree import DOUBLE, Call, Expression, Literal, Ref, operand, scalar, when
 from dpsql.model.walk import map_children, map_expressions, relations, walk
 
 OneInput = TypeVar("OneInput", bound=Filter | Sort | Limit | Project | Aggregate | Window)
@@ -44,10 +46,14 @@ def states(relation: Relation) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Stating:
-    """Writer of stated errors as columns; `reach` is the half-width over the standard error."""
+    """Writer of stated errors as columns; `reach` is the half-width over the standard error.
+
+    `range_of` returns the certain range of an expression.
+    """
 
     identities: Identities
     reach: Reach
+    range_of: Callable[[Expression], Interval]
 
     def over(self, relation: OneInput, source: Traced) -> tuple[OneInput, Traced]:
         """Return the relation with errors read as columns, and its input with these columns.
@@ -82,12 +88,32 @@ class Stating:
             case "dp_stddev":
                 bound = deviation
             case "dp_interval_low":
-                bound = value - below
+                bound = self._within(number, value - below, below + above, high=False)
             case "dp_interval_high":
-                bound = value + above
+                bound = self._within(number, value + above, below + above, high=True)
             case _:
                 raise AssertionError(call.function)
         return when(number.is_null(), EXACT, bound)
+
+    def _within(
+        self, number: Expression, end: Expression, width: Expression, *, high: bool
+    ) -> Expression:
+        """Return an end of an interval within the certain range of the number.
+
+        An interval beyond the range becomes half as wide, at the nearer end of it.
+        """
+        certain, half = self.range_of(number), width * 0.5
+        if not number.type.is_numeric:
+            return end
+        low, top = (
+            Literal(float(each), DOUBLE) if isinstance(each, Fraction) else None
+            for each in (certain.lo, certain.hi)
+        )
+        if high:
+            end = end if low is None else when(end.lt(low), low + half, end)
+            return end if top is None else when(end.gt(top), top, end)
+        end = end if top is None else when(end.gt(top), top - half, end)
+        return end if low is None else when(end.lt(low), low, end)
 
 
 def _is_innermost(call: Call) -> bool:

@@ -56,7 +56,7 @@ def rewrite(
     selection, ranges = _selection(plan), CertainRanges(plan.outer, plan.certain)
 
     def traced(relation: algebra.Relation, selection: Selection = selection) -> Propagated:
-        return propagate(relation, noise, keys, identities, selection)
+        return propagate(relation, noise, keys, identities, selection, ranges.range_of)
 
     outer = foreseen = traced(with_noise)
     if any(isinstance(part, algebra.Limit) for part in relations(outer.relation)):
