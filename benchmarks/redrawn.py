@@ -99,8 +99,7 @@ class Redrawn:
         draw = self._drawing(prepared, len(norms))
         draws = [(each, draw(each)) for each in plans]
         if question.polls and not _is_of_means(plan):
-            for each, noisy in draws:
-                yield self._polled(each, question, noisy)
+            yield from (self._polled(own, question, noisy) for own, noisy in draws)
             return
         finished = partial(self._finished, prepared, question)
         if together and len(draws) > 2 and _are_rowwise(finished, draws[:2]):

@@ -17,9 +17,8 @@ from benchmarks.redrawn import CHARGED, NONE, Redrawn
 from benchmarks.truth import HEADER, Drawn, Row, cells, measured, summary, world
 from dpsql.compiler.plan.private_plan import BlockPlan, PrivatePlan
 from dpsql.model.tree import INTEGER, VARCHAR
-from dpsql.model.vocabulary import Answer, Column
+from dpsql.model.vocabulary import Answer, Column, Request
 from grammar_tests.draws import ENTROPY
-from grammar_tests.proxy_kit import request
 
 TRUTH: dict[Any, Any] = {("a",): ("a", 100), ("b",): ("b", 50), ("c",): ("c", 0)}
 
@@ -57,6 +56,7 @@ def test_questions_are_counted_as_held_or_as_guesses() -> None:
     )
 
 
+ONE = Decimal(1)
 LIKE_THE_PROXY = [
     hospital.QUESTIONS[name]
     for name in ("stays by ward", "patients by month", "mean cost by kind", "frequent diagnoses")
@@ -77,12 +77,12 @@ def test_draws_without_noise_are_the_answers_of_the_proxy(monkeypatch: pytest.Mo
         proxy.vault.sampler = zeros
         redrawn = Redrawn(proxy, ENTROPY, zeros)
         for sql in LIKE_THE_PROXY:
-            drawn = intervals(redrawn.answers(sql, Decimal(1), 1))
-            assert drawn == intervals([proxy.ask(request(sql, "1"))])
+            drawn = intervals(redrawn.answers(sql, ONE, 1))
+            assert drawn == intervals([proxy.ask(Request(sql, proxy.analyst(), epsilon=ONE))])
         monkeypatch.setattr(redraws, "_with_biases", _without_biases)
         sql = LIKE_THE_PROXY[0]
-        asked = intervals([proxy.ask(request(sql, "1"))])
-        assert intervals(redrawn.answers(sql, Decimal(1), 1)) != asked
+        asked = intervals([proxy.ask(Request(sql, proxy.analyst(), epsilon=ONE))])
+        assert intervals(redrawn.answers(sql, ONE, 1)) != asked
 
 
 def _without_biases(plan: PrivatePlan, *_: object) -> PrivatePlan:

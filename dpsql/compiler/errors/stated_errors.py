@@ -16,7 +16,7 @@ from functools import partial
 from typing import TypeVar, cast
 
 from dpsql.compiler.errors.bias_ends import Reach
-from dpsql.compiler.errors.expression_errors import NAN
+from dpsql.compiler.errors.expression_errors import NAN, value_type
 from dpsql.compiler.errors.noisy_columns import Traced
 from dpsql.compiler.errors.outputs import EXACT
 from dpsql.compiler.resolve.scopes import Identities, is_stated, stated_in
@@ -102,8 +102,8 @@ class Stating:
 
         An interval beyond the range becomes half as wide, at the nearer end of it.
         """
-        certain, half = self.range_of(number), width * 0.5
-        if not number.type.is_numeric:
+        certain, half, kind = self.range_of(number), width * 0.5, value_type(number)
+        if kind is None or not kind.is_numeric:
             return end
         low, top = (
             Literal(float(each), DOUBLE) if isinstance(each, Fraction) else None
