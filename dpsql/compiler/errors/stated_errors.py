@@ -5,7 +5,9 @@ from noise scales and released values, which are public, so they cost no budget.
 the error 0. A stated error is exact itself, and does not influence the split of the budget: the
 same numbers are measured with and without their errors.
 
-It is post-processing: PRIVACY.md R66. Ends lie within the certain range of the number: R108.
+Ends lie within the range that is certain of the number.
+
+It is post-processing: PRIVACY.md R66, R108.
 """
 
 from __future__ import annotations

@@ -11,9 +11,10 @@ whole contribution is within the noise, or below the threshold of private keys.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import date
 from fractions import Fraction
+from functools import partial
 from math import inf
 
 from dpsql.compiler.aggregates.recipe import BoundedCall, MeasurementOptions, counted, row_bounds
@@ -87,25 +88,16 @@ def notices(
     limit = policy.limits.max_public_groups
     plain = FactSource(undeclared(policy), public, evaluate, limit)
     fed = FedColumns.of(bounded.outer, len(bounded.outer.fields))
+    units = policy.unit.table
+    each_block = partial(_Block, units=units, plain=plain, fed=fed, options=options)
     cuts: dict[Cut, tuple[int, ...]] = {}
-    ranked: dict[tuple[int, RankedBy], int] = {}
+    ranked = list[Ranked]()
     for number, (block, block_plan) in enumerate(zip(bounded.blocks, plan.blocks, strict=True)):
-        here = _Block(
-            number=number,
-            bounded=block,
-            plan=block_plan,
-            units=policy.unit.table,
-            plain=plain,
-            fed=fed,
-            options=options,
-        )
+        here = each_block(number=number, bounded=block, plan=block_plan)
         for notice in here.notices():
             alone = replace(notice, columns=())
             cuts[alone] = tuple(sorted({*cuts.get(alone, ()), *notice.columns}))
-        for each in here.ranked() if block_plan.choices else ():
-            for place in each.outputs:
-                known = place, each.by
-                ranked[known] = max(each.rows, ranked.get(known, 0))
+        ranked += here.ranked() if block_plan.choices else ()
     marked_cuts = [replace(notice, columns=columns) for notice, columns in cuts.items()]
     drowned = useless(plan, FactSource(policy, public, evaluate, limit), policy)
     unprotected = [
@@ -113,14 +105,18 @@ def notices(
     ]
     numbers = _numbers(bounded, fed) if unprotected else ()
     others: list[Notice] = [Unprotected(numbers, table, column) for table, column in unprotected]
-    others += _together(ranked)
+    others += _together(ranked) if ranked else ()
     return (*marked_cuts, *others, *dict.fromkeys(_counted(plan)), *drowned)
 
 
-def _together(ranked: Mapping[tuple[int, RankedBy], int]) -> Iterator[Ranked]:
-    """Yield one notice for all columns with the same guarantee."""
+def _together(ranked: Sequence[Ranked]) -> Iterator[Ranked]:
+    """Yield one notice for all columns with the same guarantee, the weakest of each column."""
+    worst: dict[tuple[int, RankedBy], int] = {}
+    for each in ranked:
+        for place in each.outputs:
+            worst[place, each.by] = max(each.rows, worst.get((place, each.by), 0))
     outputs: dict[tuple[RankedBy, int], list[int]] = {}
-    for (place, by), rows in ranked.items():
+    for (place, by), rows in worst.items():
         outputs.setdefault((by, rows), []).append(place)
     yield from (Ranked(tuple(sorted(each)), *same) for same, each in outputs.items())
 
@@ -215,9 +211,9 @@ class _Block:
             if recipe.choices is None:
                 continue
             call = bounded_call(self.bounded, place, contributions, self.options)
-            asked = {_values_of(query) for query in recipe.choices(call)}
+            values = {_values_of(query) for query in recipe.choices(call)}
             outputs = self.fed.measures(self.number, keys, place)
-            chosen = (each for each in self.plan.choices if _values_of(each.query) in asked)
+            chosen = (each for each in self.plan.choices if _values_of(each.query) in values)
             sure = (guarantee(each) for each in chosen)
             yield from (Ranked(outputs, *each) for each in sure if each is not None)
 
