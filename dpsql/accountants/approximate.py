@@ -11,18 +11,10 @@ from fractions import Fraction
 from math import inf
 from typing import Self, assert_never
 
+from dpsql.accountants import preference
 from dpsql.accountants.base import Allowance, allowance_down, loss_down, loss_up
 from dpsql.accountants.conversion import epsilon_of, rho_of
 from dpsql.accountants.exact_gaussian import calibrated, epsilon_at
-from dpsql.accountants.preference import (
-    GAUSSIAN,
-    LAPLACE,
-    TEXTBOOK,
-    WRONG_ABOVE,
-    bad_mechanism,
-    preferred,
-    textbook_variance,
-)
 from dpsql.accountants.pure import laplace_epsilon
 from dpsql.mechanisms.calibration import effective, gaussian, laplace
 from dpsql.mechanisms.error import standard_deviation
@@ -47,7 +39,7 @@ class Approximate:
 
     name: str = "approximate"
     unit: str = "ε"
-    laws: tuple[str, ...] = (LAPLACE, GAUSSIAN, TEXTBOOK)
+    laws: tuple[str, ...] = (preference.LAPLACE, preference.GAUSSIAN, preference.TEXTBOOK)
     supports_selection: bool = True
     needs_delta: bool = False
     order: int = 2
@@ -60,8 +52,8 @@ class Approximate:
 
         Raises `Refused` for the textbook Gaussian with ε ≥ 1.
         """
-        if law == TEXTBOOK and epsilon >= 1:
-            raise bad_mechanism(WRONG_ABOVE)
+        if law == preference.TEXTBOOK and epsilon >= 1:
+            raise preference.bad_mechanism(preference.WRONG_ABOVE)
         worth = Fraction(budget.epsilon) / Fraction(budget.delta) if budget.delta else Fraction(0)
         return replace(self, mechanism=law, delta_worth=worth)
 
@@ -103,11 +95,11 @@ class Approximate:
                 standard_deviation(noise) * (1 + self.delta_worth * noise.delta / amount)
             ),
         )
-        if self.mechanism != TEXTBOOK:
-            return preferred(noises, self.mechanism)
-        _, *others = preferred(noises, TEXTBOOK)
+        if self.mechanism != preference.TEXTBOOK:
+            return preference.preferred(noises, self.mechanism)
+        _, *others = preference.preferred(noises, preference.TEXTBOOK)
         distance = effective(sensitivity).l2_squared
-        variance = textbook_variance(distance, amount, delta)
+        variance = preference.textbook_variance(distance, amount, delta)
         return [replace(gaussian(1, 1 / (2 * variance)), delta=delta), *others]
 
     def choice(self, amount: Fraction, rounds: int) -> Fraction:

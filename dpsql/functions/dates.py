@@ -17,17 +17,7 @@ from collections.abc import Callable, Container, Iterable
 from datetime import UTC, date, datetime, timedelta
 from fractions import Fraction
 
-from dpsql.functions.row import (
-    TEMPORAL,
-    TEXT,
-    WHOLE,
-    Args,
-    Domain,
-    Function,
-    Types,
-    fixed,
-    type_at,
-)
+from dpsql.functions import row
 from dpsql.functions.type_rules import INT64, midnights
 from dpsql.model import tree
 from dpsql.model.dataclass import dataclass
@@ -51,7 +41,7 @@ def _written(arg: tree.Expression) -> str:
     return name.lower() if isinstance(name, str) else ""
 
 
-def part_of(args: Args) -> str:
+def part_of(args: row.Args) -> str:
     """Return the part that the first argument names, in lower case."""
     name = args[0].point
     assert isinstance(name, str)
@@ -68,7 +58,7 @@ def is_far(arg: Facts) -> bool:
     return not arg.interval.is_bounded
 
 
-def any_far(args: Args) -> bool:
+def any_far(args: row.Args) -> bool:
     """Test whether an argument may be NULL, or a moment that may be infinite: the result is NULL
     there.
     """
@@ -127,7 +117,7 @@ def every(
     interval: Interval,
     limit: int,
     following: Callable[[datetime], datetime | None],
-) -> Domain:
+) -> row.Domain:
     """List the values from one end of an interval of periods to the other; None beyond `limit`."""
     moment, last = interval.lo, interval.hi
     if not (isinstance(moment, date) and isinstance(last, date)):
@@ -234,13 +224,13 @@ UNITS: dict[str, tuple[Callable[[datetime], datetime | None], timedelta]] = {
 """Units of DATE_TRUNC: the truncation, and a step that leads into the next period."""
 
 
-def _truncated_type(types: Types) -> tree.SqlType | None:
-    if len(types) != 2 or types[0].kind not in TEXT or not types[1].is_temporal:  # noqa: PLR2004
+def _truncated_type(types: row.Types) -> tree.SqlType | None:
+    if len(types) != 2 or types[0].kind not in row.TEXT or not types[1].is_temporal:  # noqa: PLR2004
         return None
     return tree.TIMESTAMPTZ if types[1] == tree.TIMESTAMPTZ else tree.TIMESTAMP
 
 
-def _truncated(args: Args, _kind: tree.SqlType) -> Interval:
+def _truncated(args: row.Args, _kind: tree.SqlType) -> Interval:
     truncate, _ = UNITS[part_of(args)]
 
     def first(end: Bound) -> datetime | None:
@@ -250,7 +240,9 @@ def _truncated(args: Args, _kind: tree.SqlType) -> Interval:
     return moments(args[1]).map(first)
 
 
-def _truncated_values(args: Args, kind: tree.SqlType, interval: Interval, limit: int) -> Domain:
+def _truncated_values(
+    args: row.Args, kind: tree.SqlType, interval: Interval, limit: int
+) -> row.Domain:
     truncate, step = UNITS[part_of(args)]
 
     def following(moment: datetime) -> datetime | None:
@@ -260,7 +252,7 @@ def _truncated_values(args: Args, kind: tree.SqlType, interval: Interval, limit:
     return every(kind, interval, limit, following)
 
 
-def _extracted(args: Args, _kind: tree.SqlType) -> Interval:
+def _extracted(args: row.Args, _kind: tree.SqlType) -> Interval:
     name, inside = part_of(args), moments(args[1])
     part = PARTS[name]
     if part.growing is None:
@@ -290,14 +282,14 @@ def _in_one_year(name: str, inside: Interval) -> Interval | None:
 
 def _has_part(args: tuple[tree.Expression, ...]) -> bool:
     """Test whether the part is one of PARTS, and for a TIME one of the clock."""
-    return names(CLOCK if type_at(args, 1) == tree.TIME else PARTS)(args)
+    return names(CLOCK if row.type_at(args, 1) == tree.TIME else PARTS)(args)
 
 
-def _extraction_raises(args: Args, _kind: tree.SqlType) -> bool:
+def _extraction_raises(args: row.Args, _kind: tree.SqlType) -> bool:
     return args[1].type in PARTS[part_of(args)].raises_on and is_far(args[1])
 
 
-def _seconds(args: Args, _kind: tree.SqlType) -> Interval:
+def _seconds(args: row.Args, _kind: tree.SqlType) -> Interval:
     if args[0].type == tree.TIME:
         return DAY_OF_SECONDS
     return since_epoch(args[0], timedelta(seconds=1)).outward(tree.DOUBLE)
@@ -314,7 +306,7 @@ def since_epoch(arg: Facts, unit: timedelta) -> Interval:
 
 
 DATES = (
-    Function(
+    row.Function(
         "date_trunc",
         _truncated_type,
         _truncated,
@@ -323,15 +315,17 @@ DATES = (
         accepts=names(UNITS),
         called=(2, 2),
     ),
-    Function(
+    row.Function(
         "extract",
-        fixed(tree.INTEGER, TEXT, TEMPORAL | {tree.Kind.TIME}),
+        row.fixed(tree.INTEGER, row.TEXT, row.TEMPORAL | {tree.Kind.TIME}),
         _extracted,
         nulls=any_far,
         raises=_extraction_raises,
         accepts=_has_part,
     ),
-    Function("epoch", fixed(tree.DOUBLE, TEMPORAL | {tree.Kind.TIME}), _seconds, nulls=any_far),
+    row.Function(
+        "epoch", row.fixed(tree.DOUBLE, row.TEMPORAL | {tree.Kind.TIME}), _seconds, nulls=any_far
+    ),
 )
 
 
@@ -371,7 +365,7 @@ def moved(value: date, unit: str, count: int) -> datetime | None:
     return later(moment, LENGTHS[unit], count)
 
 
-def _added_type(types: Types) -> tree.SqlType | None:
+def _added_type(types: row.Types) -> tree.SqlType | None:
     match types:
         case (tree.SqlType(kind=tree.Kind.VARCHAR), tree.SqlType(kind=tree.Kind.INTEGER), moment):
             if moment.is_temporal:
@@ -379,7 +373,7 @@ def _added_type(types: Types) -> tree.SqlType | None:
     return None
 
 
-def _added(args: Args, _kind: tree.SqlType) -> Interval:
+def _added(args: row.Args, _kind: tree.SqlType) -> Interval:
     """Return the interval of sums: later moments and larger counts give later results."""
     unit, counts, start = part_of(args), args[1].interval, moments(args[2])
     return Interval(_end(start.lo, unit, counts.lo), _end(start.hi, unit, counts.hi))
@@ -391,12 +385,14 @@ def _end(moment: Bound | None, unit: str, count: Bound | None) -> datetime | Non
     return moved(moment, unit, int(count))
 
 
-def _added_raises(args: Args, kind: tree.SqlType) -> bool:
+def _added_raises(args: row.Args, kind: tree.SqlType) -> bool:
     most = STEPS[part_of(args)]
     return not (args[1].interval.within(-most, most) and _added(args, kind).is_bounded)
 
 
-def _added_values(args: Args, kind: tree.SqlType, _interval: Interval, limit: int) -> Domain:
+def _added_values(
+    args: row.Args, kind: tree.SqlType, _interval: Interval, limit: int
+) -> row.Domain:
     counts, starts = args[1].domain, args[2].domain
     if counts is None or starts is None or len(counts) * len(starts) > limit:
         return None
@@ -413,13 +409,13 @@ def _added_values(args: Args, kind: tree.SqlType, _interval: Interval, limit: in
     return values(kind, sorted(ends))
 
 
-def _days_later(args: Args, _kind: tree.SqlType) -> Interval:
+def _days_later(args: row.Args, _kind: tree.SqlType) -> Interval:
     start, counts = moments(args[0]), args[1].interval
     lo, hi = _end(start.lo, "day", counts.lo), _end(start.hi, "day", counts.hi)
     return Interval(None if lo is None else lo.date(), None if hi is None else hi.date())
 
 
-def _days_raise(args: Args, kind: tree.SqlType) -> bool:
+def _days_raise(args: row.Args, kind: tree.SqlType) -> bool:
     within = args[1].interval.within(-INT32, INT32)
     return not (within and _days_later(args, kind).is_bounded)
 
@@ -436,7 +432,7 @@ def _index(unit: str) -> Callable[[Bound], Fraction]:
     return of
 
 
-def _crossings(args: Args, _kind: tree.SqlType) -> Interval:
+def _crossings(args: row.Args, _kind: tree.SqlType) -> Interval:
     """Return the interval of unit boundaries between two moments.
 
     For weeks, DuckDB divides the boundaries of days by 7.
@@ -448,7 +444,7 @@ def _crossings(args: Args, _kind: tree.SqlType) -> Interval:
     return (between / SEVEN).map(_towards_zero) if weeks else between
 
 
-def _whole_units(args: Args, kind: tree.SqlType) -> Interval:
+def _whole_units(args: row.Args, kind: tree.SqlType) -> Interval:
     """Return the interval of complete units between two moments.
 
     They are at most one less than the boundaries, in either sign.
@@ -465,23 +461,23 @@ def _towards_zero(end: Bound) -> Fraction:
     return Fraction(int(end))
 
 
-def _between_raises(args: Args, _kind: tree.SqlType) -> bool:
+def _between_raises(args: row.Args, _kind: tree.SqlType) -> bool:
     return is_far(args[1]) or is_far(args[2])
 
 
-def _between_operands(types: Types) -> tuple[tree.SqlType | None, ...]:
+def _between_operands(types: row.Types) -> tuple[tree.SqlType | None, ...]:
     """Return operand types with one type for both moments."""
     return (None, None, None) if types[1] == types[2] else (None, tree.TIMESTAMP, tree.TIMESTAMP)
 
 
-def _between_type(types: Types) -> tree.SqlType | None:
-    if fixed(tree.INTEGER, TEXT, TEMPORAL, TEMPORAL)(types) is None:
+def _between_type(types: row.Types) -> tree.SqlType | None:
+    if row.fixed(tree.INTEGER, row.TEXT, row.TEMPORAL, row.TEMPORAL)(types) is None:
         return None
     mixed = types[1] != types[2] and tree.TIMESTAMPTZ in types
     return None if mixed else tree.INTEGER
 
 
-def _last_day(args: Args, _kind: tree.SqlType) -> Interval:
+def _last_day(args: row.Args, _kind: tree.SqlType) -> Interval:
     def last(end: Bound) -> date:
         assert isinstance(end, datetime)
         return end.date().replace(day=monthrange(end.year, end.month)[1])
@@ -489,7 +485,7 @@ def _last_day(args: Args, _kind: tree.SqlType) -> Interval:
     return moments(args[0]).map(last)
 
 
-def _last_days(_args: Args, kind: tree.SqlType, interval: Interval, limit: int) -> Domain:
+def _last_days(_args: row.Args, kind: tree.SqlType, interval: Interval, limit: int) -> row.Domain:
     return every(kind, interval, limit, _next_last_day)
 
 
@@ -500,7 +496,7 @@ def _next_last_day(day: datetime) -> datetime | None:
 
 
 DATE_ARITHMETIC = (
-    Function(
+    row.Function(
         "date_add",
         _added_type,
         _added,
@@ -508,13 +504,13 @@ DATE_ARITHMETIC = (
         image=_added_values,
         accepts=names(STEPS),
     ),
-    Function(
+    row.Function(
         "add_days",
-        fixed(tree.DATE, frozenset({tree.Kind.DATE}), WHOLE),
+        row.fixed(tree.DATE, frozenset({tree.Kind.DATE}), row.WHOLE),
         _days_later,
         raises=_days_raise,
     ),
-    Function(
+    row.Function(
         "date_diff",
         _between_type,
         _crossings,
@@ -524,7 +520,7 @@ DATE_ARITHMETIC = (
         accepts=names(LENGTHS | MONTHS),
         called=(3, 3),
     ),
-    Function(
+    row.Function(
         "date_sub",
         _between_type,
         _whole_units,
@@ -533,9 +529,9 @@ DATE_ARITHMETIC = (
         raises=_between_raises,
         accepts=names(LENGTHS | MONTHS),
     ),
-    Function(
+    row.Function(
         "last_day",
-        fixed(tree.DATE, TEMPORAL),
+        row.fixed(tree.DATE, row.TEMPORAL),
         _last_day,
         nulls=any_far,
         raises=lambda args, _kind: is_far(args[0]),

@@ -10,16 +10,8 @@ from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from typing import Any
 
-from dpsql.ledgers.chain import (
-    START,
-    BrokenChain,
-    EntryKind,
-    EntryRow,
-    State,
-    checkpointed,
-    extend,
-    link,
-)
+from dpsql.ledgers import chain
+from dpsql.ledgers.chain import link
 from dpsql.ledgers.ledger_store import LedgerSession, Store
 from dpsql.ledgers.mark import check_mark
 from dpsql.ledgers.store import RESTORE
@@ -43,15 +35,15 @@ class Book:
 
     def __init__(self, store: Store, opened: LedgerSession, clock: Callable[[], datetime]) -> None:
         self._store, self.opened, self._clock = store, opened, clock
-        self.state = START
+        self.state = chain.START
 
-    def catch_up(self, state: State) -> None:
+    def catch_up(self, state: chain.State) -> None:
         """Verify all entries after `state`; raises LedgerError if the chain is broken."""
         if state.sequence >= 0 and self._store.hash_at(self.opened, state.sequence) != state.hash:
             raise self.edited(state.sequence)
         try:
-            self.state = extend(state, self._store.rows(self.opened, state.sequence + 1))
-        except BrokenChain as broken:
+            self.state = chain.extend(state, self._store.rows(self.opened, state.sequence + 1))
+        except chain.BrokenChain as broken:
             raise self.edited(broken.sequence) from None
 
     def resume(self) -> None:
@@ -61,12 +53,12 @@ class Book:
         """
         last = self._store.last_checkpoint(self.opened)
         if last is None:
-            self.catch_up(START)
+            self.catch_up(chain.START)
             return
         self.confirm(last[0])
         try:
-            state = checkpointed(*last)
-        except BrokenChain as broken:
+            state = chain.checkpointed(*last)
+        except chain.BrokenChain as broken:
             raise self.edited(broken.sequence) from None
         self.catch_up(state)
 
@@ -93,23 +85,23 @@ class Book:
         state = self.state
         return window_now(state.windows.get(calendar.text), calendar, self._clock(), state.sums)
 
-    def append(self, kind: EntryKind, **columns: Any) -> None:
+    def append(self, kind: chain.EntryKind, **columns: Any) -> None:
         """Append one entry, and a checkpoint if one is due."""
         self._append(kind, columns)
         if self.state.sequence - max(self.state.checkpoint, 0) >= CHECKPOINT_EVERY:
-            self._append(EntryKind.CHECKPOINT, {"detail": self.state.text()})
+            self._append(chain.EntryKind.CHECKPOINT, {"detail": self.state.text()})
 
-    def _append(self, kind: EntryKind, columns: dict[str, Any]) -> None:
-        version = self.state.data_version + (kind is EntryKind.REFRESH)
+    def _append(self, kind: chain.EntryKind, columns: dict[str, Any]) -> None:
+        version = self.state.data_version + (kind is chain.EntryKind.REFRESH)
         moment = (self._clock() - EPOCH) // timedelta(microseconds=1)
-        row = EntryRow(self.state.sequence + 1, kind.value, moment, version, **columns)
+        row = chain.EntryRow(self.state.sequence + 1, kind.value, moment, version, **columns)
         recorded = link(self.state.hash, row)
         self._store.insert_row(self.opened, row, recorded)
-        self.state = extend(self.state, [(row, recorded)])
+        self.state = chain.extend(self.state, [(row, recorded)])
 
     def find(
-        self, kind: EntryKind, condition: str, *values: object, limit: int = LARGEST
-    ) -> list[EntryRow]:
+        self, kind: chain.EntryKind, condition: str, *values: object, limit: int = LARGEST
+    ) -> list[chain.EntryRow]:
         """Return entries of a kind, newest first."""
         where = f"kind = '{kind.value}' AND {condition}"
         return self._store.rows_where(self.opened, where, values, limit)
@@ -120,7 +112,7 @@ class Book:
         Raises LedgerError if the stored answer or its entry was edited.
         """
         payload = self._store.payload_of(self.opened, query_id)
-        answers = self.find(EntryKind.ANSWER, "query_id = ?", query_id)
+        answers = self.find(chain.EntryKind.ANSWER, "query_id = ?", query_id)
         if payload is None and not answers:
             return None
         if payload is None or not answers or answers[0].detail != sha256(payload).hexdigest():
@@ -133,9 +125,9 @@ class Book:
 
     def answered(self, query_id: str | None) -> bool:
         """Test whether an answer of this query was recorded."""
-        return bool(self.find(EntryKind.ANSWER, "query_id = ?", query_id))
+        return bool(self.find(chain.EntryKind.ANSWER, "query_id = ?", query_id))
 
-    def confirm(self, row: EntryRow) -> None:
+    def confirm(self, row: chain.EntryRow) -> None:
         """Raise LedgerError if a row that is read again does not match its recorded hash."""
         before = self._store.hash_at(self.opened, row.sequence - 1)
         if before is None or link(before, row) != self._store.hash_at(self.opened, row.sequence):

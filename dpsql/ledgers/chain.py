@@ -14,18 +14,7 @@ from enum import StrEnum
 from hashlib import sha256
 from typing import NamedTuple
 
-from dpsql.ledgers import Ceiling, Stopped
-from dpsql.ledgers.codec import (
-    canonical,
-    ceiling_of,
-    decode_facts,
-    decode_further,
-    decode_holders,
-    decode_periods,
-    decode_windows,
-    encode_facts,
-    scope,
-)
+from dpsql.ledgers import Ceiling, Stopped, codec
 from dpsql.ledgers.delegates import (
     Delegations,
     delegation_lists,
@@ -160,19 +149,20 @@ class State:
         """Return the state as canonical JSON, without its place in the chain."""
         losses, shared = self.sums.lists()
         limits = {
-            title: [c.most.amount, c.most.delta, *scope(c)] for title, c in self.limits.items()
+            title: [c.most.amount, c.most.delta, *codec.scope(c)]
+            for title, c in self.limits.items()
         }
         stopped = sorted([s.budget or "", s.analyst or ""] for s in self.stopped)
         windows = {text: window.lists() for text, window in self.windows.items()}
         agents = delegation_lists(self.delegations)
-        return canonical(
+        return codec.canonical(
             {
                 **({"shared": shared} if shared else {}),
                 **({"windows": windows} if windows else {}),
                 **({"delegations": agents, "time": self.time} if agents else {}),
                 "ledger": self.ledger,
                 "data_version": self.data_version,
-                "facts": encode_facts(self.facts, self.files),
+                "facts": codec.encode_facts(self.facts, self.files),
                 "recorded": self.recorded,
                 "accountants": self.accountants,
                 "losses": losses,
@@ -190,7 +180,7 @@ def checkpointed(row: EntryRow, recorded: bytes) -> State:
     """
     try:
         read = json.loads(str(row.detail))
-        files, facts = decode_facts(read["facts"])
+        files, facts = codec.decode_facts(read["facts"])
         sums = read_sums(read["losses"], read.get("shared", []))
         return State(
             row.sequence,
@@ -205,7 +195,9 @@ def checkpointed(row: EntryRow, recorded: bytes) -> State:
             losses=dict(sums.losses),
             shared=dict(sums.shared),
             late=dict(read["late"]),
-            limits={title: ceiling_of(title, *parts) for title, parts in read["limits"].items()},
+            limits={
+                title: codec.ceiling_of(title, *parts) for title, parts in read["limits"].items()
+            },
             stopped=frozenset(Stopped(of or None, by or None) for of, by in read["stopped"]),
             windows={text: read_window(of) for text, of in read.get("windows", {}).items()},
             delegations=read_delegations(read.get("delegations", ())),
@@ -232,7 +224,7 @@ def link(previous: bytes, row: EntryRow) -> bytes:
     >>> link(bytes(32), EntryRow(0, "opened", 0, 1)).hex()[:16]
     'c7c6ee484db9dc41'
     """
-    return sha256(previous + canonical(row).encode("ascii")).digest()
+    return sha256(previous + codec.canonical(row).encode("ascii")).digest()
 
 
 def extend(state: State, rows: Iterable[tuple[EntryRow, bytes]]) -> State:
@@ -296,7 +288,7 @@ class _Fold:
             case EntryKind.REFRESH:
                 self._version, self._files, self._facts = self._version + 1, "", frozenset()
             case EntryKind.FACTS:
-                self._files, self._facts = decode_facts(str(row.detail))
+                self._files, self._facts = codec.decode_facts(str(row.detail))
                 self._recorded = self._recorded or bool(self._facts)
             case _:
                 raise ValueError("an entry of no known kind")
@@ -311,9 +303,9 @@ class _Fold:
             raise ValueError("a charge names its budget, its analyst and its accountant")
         if self._accountants.setdefault(budget, accountant) != accountant:
             raise ValueError("a budget was charged under two accountants")
-        self._require_windows(decode_windows(row.detail))
-        numbers = (*_amounts(row), *decode_further(row.detail))
-        rule, periods = decode_periods(row.detail)
+        self._require_windows(codec.decode_windows(row.detail))
+        numbers = (*_amounts(row), *codec.decode_further(row.detail))
+        rule, periods = codec.decode_periods(row.detail)
         for name in [period_key(budget, rule, each) for each in periods] or [budget]:
             before = self._losses.get((name, analyst), (0, 0))
             if len(before) == len(numbers) == 2:  # noqa: PLR2004
@@ -324,7 +316,7 @@ class _Fold:
 
     def _share(self, row: EntryRow) -> None:
         budget, analyst = row.budget, row.analyst
-        before, windows = decode_holders(row.event or "[]")
+        before, windows = codec.decode_holders(row.event or "[]")
         self._require_windows(windows)
         if budget is None or analyst is None or not before or analyst in before:
             raise ValueError("an answer is shared with an analyst by those who had it")
@@ -409,13 +401,13 @@ class _Fold:
 
 def limit_in(row: EntryRow) -> Ceiling:
     """Return the limit of an entry; raises ValueError if it has no amounts."""
-    return ceiling_of(str(row.budget), *_amounts(row), *json.loads(row.event or "[]"))
+    return codec.ceiling_of(str(row.budget), *_amounts(row), *json.loads(row.event or "[]"))
 
 
 def loss_in(row: EntryRow) -> Loss:
     """Return the loss of a charge or a share; raises ValueError if it is invalid."""
     text = row.event if row.kind == EntryKind.SHARED else row.detail
-    return loss_of(*_amounts(row), *decode_further(text))
+    return loss_of(*_amounts(row), *codec.decode_further(text))
 
 
 def _amounts(row: EntryRow) -> tuple[int, int]:

@@ -32,6 +32,7 @@ from dpsql.ledgers import (
     SharedAnswer,
     Spent,
     Stopped,
+    debits,
 )
 from dpsql.ledgers.book import EPOCH, LARGEST, Book
 from dpsql.ledgers.chain import START, EntryKind, EntryRow, State
@@ -40,18 +41,7 @@ from dpsql.ledgers.codec import (
     encode_answer,
     encode_facts,
 )
-from dpsql.ledgers.debits import (
-    append_charge,
-    append_delegation,
-    append_limit,
-    append_shares,
-    charges,
-    confirm_windows,
-    open_windows,
-    query_of,
-    released,
-    spent_after,
-)
+from dpsql.ledgers.debits import append_limit, charges, released
 from dpsql.ledgers.delegates import live_chain, names_above, names_below
 from dpsql.ledgers.entry_values import OWNER_ACTS, read_act, read_charge, read_share
 from dpsql.ledgers.ledger_store import LedgerSession, Store, UnknownCommit
@@ -115,15 +105,15 @@ class StoredLedger:
             before = book.state.spent(charge.budget)
             for each in (charge, *more):
                 if each.calendars:
-                    open_windows(book, each)
-                spent = spent_after(book, each)
-                append_charge(book, each)
+                    debits.open_windows(book, each)
+                spent = debits.spent_after(book, each)
+                debits.append_charge(book, each)
         return replace(spent, before=before)
 
     def share(self, queries: Sequence[str], charge: Charge) -> Loss:
         """Give an analyst answers of others; see `Ledger.share`."""
         with self._writing() as book:
-            return append_shares(book, queries, charge)
+            return debits.append_shares(book, queries, charge)
 
     @contextmanager
     def claimed(self, text: str) -> Iterator[bool]:
@@ -182,7 +172,7 @@ class StoredLedger:
     def delegate(self, new: Delegation, most: Loss, reason: str) -> None:
         """Record a delegation; see `Ledger.delegate`."""
         with self._writing() as book:
-            append_delegation(book, new, most, reason)
+            debits.append_delegation(book, new, most, reason)
 
     def revoke(self, agent: str, reason: str) -> None:
         """End a delegation; see `Ledger.revoke`."""
@@ -210,7 +200,9 @@ class StoredLedger:
     def confirm_clock(self, reason: str) -> tuple[CurrentWindow, ...]:
         """Confirm the clock; see `Ledger.confirm_clock`."""
         with self._writing() as book:
-            return tuple(_current(book, calendar) for calendar in confirm_windows(book, reason))
+            return tuple(
+                _current(book, calendar) for calendar in debits.confirm_windows(book, reason)
+            )
 
     def stop(self, whom: Stopped, reason: str) -> None:
         """Stop charges; see `Ledger.stop`."""
@@ -238,7 +230,7 @@ class StoredLedger:
             paid = [(Decimal(str(row.epsilon)), row) for row in rows]
             enough = [(paid, row) for paid, row in paid if paid >= epsilon]
             for most, row in sorted(enough, key=itemgetter(0), reverse=True):
-                query_id = query_of(row)
+                query_id = debits.query_of(row)
                 payload = book.answer(query_id)
                 if payload is not None:
                     book.confirm(row)

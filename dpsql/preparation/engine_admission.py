@@ -16,16 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from dpsql.dialects.reading.parse import parse
-from dpsql.engines import Engine, EngineFailed
-from dpsql.engines.conformance import (
-    RECORD,
-    Run,
-    ask_version,
-    breaks_core,
-    find_deviations,
-    load_probes,
-    tried_servers,
-)
+from dpsql.engines import Engine, EngineFailed, conformance
+from dpsql.engines.conformance import find_deviations
 from dpsql.engines.versions import TRIED
 from dpsql.model.algebra import Relation, Scan
 from dpsql.model.dataclass import dataclass
@@ -58,7 +50,7 @@ class Conformance:
     @property
     def usable(self) -> bool:
         """True if the proxy may start with it."""
-        return not breaks_core(self.deviations)
+        return not conformance.breaks_core(self.deviations)
 
 
 def check_conformance(folder: Path) -> tuple[Conformance, ...]:
@@ -84,22 +76,22 @@ def find_deviations_of(draft: Draft, engine: Engine) -> frozenset[str]:
     return require_core(check_engines(draft, engine))
 
 
-def check_server(database: Database, run: Run, folder: Path) -> Conformance | None:
+def check_server(database: Database, run: conformance.Run, folder: Path) -> Conformance | None:
     """Return the owner's server, probed once per address and version; None if this kind of engine
     has no probes.
     """
     engine = database.engine
-    probes = {} if engine == own_engine().name else load_probes(engine)
+    probes = {} if engine == own_engine().name else conformance.load_probes(engine)
     if not probes:
         return None
-    label, number = ask_version(run)
+    label, number = conformance.ask_version(run)
     key = sha256(repr((label, sorted(database.settings))).encode()).hexdigest()[:32]
     return Conformance(
         engine,
         number,
         tried=False,
         deviations=_recall(folder, engine, key, lambda: find_deviations(probes, run)),
-        versions=tried_servers(engine),
+        versions=conformance.tried_servers(engine),
     )
 
 
@@ -161,7 +153,7 @@ def _admit(name: str, folder: Path) -> Conformance:
     if name == own.name:
         deviations = _recall(folder, name, own.key(), own.find_deviations)
     else:
-        probes = load_probes(name)
+        probes = conformance.load_probes(name)
         deviations = _recall(folder, name, installed, lambda: find_deviations(probes, run_parser))
     return Conformance(name, installed, tried=False, deviations=deviations)
 
@@ -170,7 +162,7 @@ def _recall(folder: Path, name: str, key: str, find: Any) -> frozenset[str]:
     """Return the result of earlier probes with the same record, or probe now and keep the
     result.
     """
-    record = sha256(RECORD.read_bytes()).hexdigest()[:32]
+    record = sha256(conformance.RECORD.read_bytes()).hexdigest()[:32]
     path = folder / STATE / f"{name}-{key}.json"
     try:
         outcome = json.loads(path.read_text(encoding="utf-8"))
@@ -179,7 +171,7 @@ def _recall(folder: Path, name: str, key: str, find: Any) -> frozenset[str]:
     except (OSError, ValueError, KeyError, TypeError):
         pass
     deviations: frozenset[str] = find()
-    if breaks_core(deviations):
+    if conformance.breaks_core(deviations):
         return deviations  # not kept: a probe that a busy machine ended is asked again
     text = json.dumps({"record": record, "deviations": sorted(deviations)})
     try:

@@ -10,14 +10,7 @@ from dpsql.model.dataclass import replace
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.periods import ChargedPeriods
 from dpsql.model.vocabulary import LIFETIME, Loss, Receipt
-from dpsql.preparation.question import (
-    Account,
-    Standing,
-    budget_standing,
-    cap_standing,
-    period_standings,
-    unbounded,
-)
+from dpsql.preparation import question
 
 T = TypeVar("T")
 
@@ -28,12 +21,14 @@ class Till:
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
 
-    def receipt(self, account: Account, query_id: str, charged: Loss | None = None) -> Receipt:
+    def receipt(
+        self, account: question.Account, query_id: str, charged: Loss | None = None
+    ) -> Receipt:
         """Return the receipt of an answer that now cost `charged` (None: it is remembered)."""
         standing = self.standing(account)
         return account.receipt(query_id, charged or Loss(0), standing, remembered=charged is None)
 
-    def standing(self, account: Account) -> Standing:
+    def standing(self, account: question.Account) -> question.Standing:
         """Return the rest for a payer: of the budget, or of the cap with the least rest.
 
         Its other windows and lifetimes stand beside it.
@@ -47,33 +42,33 @@ class Till:
             for each in every
             if each is not least and (each.window or each.cap.startswith(LIFETIME))
         ]
-        beside += unbounded((account.budget,), account.caps, self._ledger)
+        beside += question.unbounded((account.budget,), account.caps, self._ledger)
         return replace(least, beside=tuple(beside))
 
-    def standings(self, account: Account) -> tuple[Standing, ...]:
+    def standings(self, account: question.Account) -> tuple[question.Standing, ...]:
         """Return the budget and every cap that covers its payer, each with its spending."""
         budget, rule = account.budget, account.rule
         if rule is not None:
             every = ChargedPeriods(rule, rule.blocks, "")
-            return period_standings(budget, account.periods or every, self._ledger)
-        parts = (cap_standing(cap, budget, self._ledger) for cap in account.caps)
-        return (budget_standing(budget, self._ledger), *parts)
+            return question.period_standings(budget, account.periods or every, self._ledger)
+        parts = (question.cap_standing(cap, budget, self._ledger) for cap in account.caps)
+        return (question.budget_standing(budget, self._ledger), *parts)
 
-    def charge(self, account: Account, *charges: Charge) -> None:
+    def charge(self, account: question.Account, *charges: Charge) -> None:
         """Charge a payer, for all or for none; a refusal for lack of budget is stated in ε."""
         try:
             self._ledger.charge(*charges)
         except Refused as refused:
             raise self._in_epsilon(account, refused) from None
 
-    def debit(self, account: Account, step: Callable[[], T]) -> T:
+    def debit(self, account: question.Account, step: Callable[[], T]) -> T:
         """Run a charge; a refusal for lack of budget is stated in ε."""
         try:
             return step()
         except Refused as refused:
             raise self._in_epsilon(account, refused) from None
 
-    def _in_epsilon(self, account: Account, refused: Refused) -> Refused:
+    def _in_epsilon(self, account: question.Account, refused: Refused) -> Refused:
         if refused.reason is not Reason.BUDGET_EXHAUSTED:
             return refused
         stated = account.in_epsilon(refused, self.standing(account))

@@ -14,20 +14,11 @@ from typing import TypeAlias
 
 from dpsql.compiler.infer.certain_rows import CertainRows
 from dpsql.compiler.plan.private_plan import PrivateBlock
-from dpsql.model import algebra, tree
+from dpsql.model import algebra, tree, walk
 from dpsql.model.algebra import Relation
 from dpsql.model.comparisons import TRUE_IF
 from dpsql.model.notices import ByFact, CertainFact, NoRows
 from dpsql.model.tree import AggregateCall, Call, Literal, Ref, Star
-from dpsql.model.walk import (
-    expressions,
-    inputs,
-    map_children,
-    map_expressions,
-    map_inputs,
-    refs,
-    relations,
-)
 
 Columns: TypeAlias = frozenset[int]
 _PLAIN = algebra.Released | algebra.Project | algebra.Filter | algebra.Sort | algebra.Limit
@@ -45,21 +36,22 @@ def read_columns(relation: Relation, outputs: Columns) -> Columns:
             read = _read_by(item.expression for item in items if item.field.id in outputs)
             return read_columns(relation.input, read)
         case algebra.Filter() | algebra.Sort() | algebra.Limit():
-            return read_columns(relation.input, outputs | _read_by(expressions(relation)))
+            return read_columns(relation.input, outputs | _read_by(walk.expressions(relation)))
         case algebra.Aggregate(keys=keys, measures=measures):
             calls = (m.call for m in measures if m.field.id in outputs)
             read = _read_by((*(key.expression for key in keys), *calls))
             return read_columns(relation.input, read)
         case _:
-            every = _read_by(expressions(relation)) | {f.id for f in relation.fields}
+            every = _read_by(walk.expressions(relation)) | {f.id for f in relation.fields}
             below = (
-                read_columns(each, every | {f.id for f in each.fields}) for each in inputs(relation)
+                read_columns(each, every | {f.id for f in each.fields})
+                for each in walk.inputs(relation)
             )
             return frozenset[int]().union(*below)
 
 
 def _read_by(read: Iterable[tree.Expression]) -> Columns:
-    return frozenset[int]().union(*map(refs, read))
+    return frozenset[int]().union(*map(walk.refs, read))
 
 
 class EqualCounts:
@@ -68,7 +60,7 @@ class EqualCounts:
     def __init__(self, blocks: Sequence[PrivateBlock], outer: Relation, judge: CertainRows) -> None:
         self.reasons: dict[NoRows, None] = {}
         self._of = dict[int, tuple[int, AggregateCall]]()
-        parts = list(relations(outer))
+        parts = list(walk.relations(outer))
         counts = [
             (field.id, released.block, block.measures[place].call)
             for released in parts
@@ -86,7 +78,7 @@ class EqualCounts:
         """Return the relation with constants for what equal counts decide."""
         if not self._of:
             return relation
-        return map_expressions(map_inputs(relation, self.folded), self._decided)
+        return walk.map_expressions(walk.map_inputs(relation, self.folded), self._decided)
 
     def _decided(self, expression: tree.Expression) -> tree.Expression:
         match expression:
@@ -97,7 +89,7 @@ class EqualCounts:
                 if value is not None:
                     self.reasons[ByFact(CertainFact.EQUAL, "")] = None
                     return Literal(value, expression.type)
-        return map_children(expression, self._decided)
+        return walk.map_children(expression, self._decided)
 
 
 def _whole(call: AggregateCall, block: PrivateBlock, judge: CertainRows) -> AggregateCall:

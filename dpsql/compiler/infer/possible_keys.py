@@ -16,22 +16,8 @@ from math import prod
 
 from dpsql.compiler.infer.column_facts import Columns, ImpliedPredicate, Row, predicates
 from dpsql.compiler.resolve.typing import type_of
-from dpsql.model.algebra import (
-    Aggregate,
-    Evaluated,
-    Field,
-    Filter,
-    Join,
-    Match,
-    Project,
-    Relation,
-    Released,
-    Scan,
-    Sort,
-    Staged,
-    Values,
-    Window,
-)
+from dpsql.model import algebra
+from dpsql.model.algebra import Filter, Match
 from dpsql.model.tree import BOOLEAN, Call, Expression, JoinKind, Kind, Literal, Ref, Value
 from dpsql.model.vocabulary import Policy
 from dpsql.model.walk import both, refs, relations, substitute, walk
@@ -39,8 +25,8 @@ from dpsql.model.walk import both, refs, relations, substitute, walk
 _PLAIN = frozenset({Kind.BOOLEAN, Kind.INTEGER, Kind.VARCHAR, Kind.DATE})
 """Types with the same equality of values in Python and in the engine."""
 
-_THERE = Field(1 << 60, "there", BOOLEAN)
-_MAYBE = Values((_THERE,), ((Literal(True, BOOLEAN),), (Literal(False, BOOLEAN),)))
+_THERE = algebra.Field(1 << 60, "there", BOOLEAN)
+_MAYBE = algebra.Values((_THERE,), ((Literal(True, BOOLEAN),), (Literal(False, BOOLEAN),)))
 _IS_THERE = _THERE.ref
 """One row where an optional side is present and one where it is absent. The id of the column is
 larger than that of any column of a query.
@@ -48,7 +34,7 @@ larger than that of any column of a query.
 
 
 def possible(
-    keys: Sequence[Expression], domain: tuple[Row, ...], rows: Relation, columns: Columns
+    keys: Sequence[Expression], domain: tuple[Row, ...], rows: algebra.Relation, columns: Columns
 ) -> tuple[Row, ...]:
     """Return the keys of a domain that the rows of a block can have."""
     public = chain(_of_public_rows(keys, rows, columns), _of_members(keys, rows, columns))
@@ -60,7 +46,7 @@ def possible(
 def listed(
     keys: Sequence[Expression],
     domains: Sequence[tuple[Value, ...] | None],
-    rows: Relation,
+    rows: algebra.Relation,
     columns: Columns,
 ) -> tuple[Row, ...] | None:
     """Return the combinations of keys, from joined public tables and from domains; None if they are
@@ -93,7 +79,7 @@ def _in_order(row: Row) -> list[tuple[bool, Value]]:
 
 
 def _of_public_rows(
-    keys: Sequence[Expression], rows: Relation, columns: Columns
+    keys: Sequence[Expression], rows: algebra.Relation, columns: Columns
 ) -> Iterator[tuple[list[int], set[Row]]]:
     """Yield positions of keys, with the combinations that the joined, filtered public rows have."""
     policy = columns.origin.policy
@@ -111,12 +97,12 @@ def _of_public_rows(
         meant = (_over(public.fields, condition, columns) for condition in conditions)
         every = [*filters, *(p for p in meant if p is not None and not _says_nothing(p))]
         outputs = [(n, _over(public.fields, key, columns)) for n, key in enumerate(keys)]
-        alone = bool(every) or isinstance(public, Join)
+        alone = bool(every) or isinstance(public, algebra.Join)
         yield from _allowed(outputs, _filtered(public, every), columns, alone=alone)
 
 
 def _of_members(
-    keys: Sequence[Expression], rows: Relation, columns: Columns
+    keys: Sequence[Expression], rows: algebra.Relation, columns: Columns
 ) -> Iterator[tuple[list[int], set[Row]]]:
     """Yield positions of keys that IN compares with public rows, with the values of those rows."""
     for match in _matches(rows, columns):
@@ -135,8 +121,8 @@ def _of_members(
 
 
 def _with_optional(
-    parts: Iterable[Sequence[Relation]], optional: Sequence[Join], columns: Columns
-) -> list[Relation]:
+    parts: Iterable[Sequence[algebra.Relation]], optional: Sequence[algebra.Join], columns: Columns
+) -> list[algebra.Relation]:
     """Return public rows, joined to the optional sides of outer joins.
 
     An outer join is to the public rows that its condition reads. Where it reads others, its side is
@@ -148,16 +134,16 @@ def _with_optional(
         for n, left in enumerate(joined):
             over = _over((*left.fields, *join.right.fields), join.condition, columns)
             if over is not None and refs(over) & {f.id for f in left.fields}:
-                joined[n] = Join(left, join.right, JoinKind.LEFT, over)
+                joined[n] = algebra.Join(left, join.right, JoinKind.LEFT, over)
                 break
         else:
-            joined.append(Join(_MAYBE, join.right, JoinKind.LEFT, _IS_THERE))
+            joined.append(algebra.Join(_MAYBE, join.right, JoinKind.LEFT, _IS_THERE))
     return joined
 
 
 def _joined(
-    parts: Sequence[Relation], conditions: Sequence[Expression], columns: Columns
-) -> list[list[Relation]]:
+    parts: Sequence[algebra.Relation], conditions: Sequence[Expression], columns: Columns
+) -> list[list[algebra.Relation]]:
     """Return sets of public tables; a condition equates columns of the tables in one set."""
     fields = _fields(parts)
     meant = (_over(fields, condition, columns) for condition in conditions)
@@ -170,11 +156,11 @@ def _joined(
     return sets
 
 
-def _fields(parts: Iterable[Relation]) -> tuple[Field, ...]:
+def _fields(parts: Iterable[algebra.Relation]) -> tuple[algebra.Field, ...]:
     return tuple(chain.from_iterable(part.fields for part in parts))
 
 
-def _equalities(parts: Sequence[Relation], columns: Columns) -> Iterator[Expression]:
+def _equalities(parts: Sequence[algebra.Relation], columns: Columns) -> Iterator[Expression]:
     """Yield equalities of public columns, also those that follow through private columns."""
     own = {f.id: f for f in _fields(parts)}
     never_absent = {f.id for part in parts for f in _fields(_present(part))}
@@ -188,13 +174,13 @@ def _equalities(parts: Sequence[Relation], columns: Columns) -> Iterator[Express
                 yield Call(function, (own[first].ref, own[other].ref), BOOLEAN)
 
 
-def _crossed(left: Relation, right: Relation) -> Relation:
-    return Join(left, right, JoinKind.CROSS, None)
+def _crossed(left: algebra.Relation, right: algebra.Relation) -> algebra.Relation:
+    return algebra.Join(left, right, JoinKind.CROSS, None)
 
 
 def _allowed(
     outputs: Iterable[tuple[int, Expression | None]],
-    public: Relation,
+    public: algebra.Relation,
     columns: Columns,
     *,
     alone: bool,
@@ -214,7 +200,7 @@ def _together(
     keys: Sequence[Expression], domain: tuple[Row, ...], columns: Columns
 ) -> tuple[Row, ...]:
     """Remove the keys for which a condition on several of them is not true."""
-    fields = {key.id: Field(key.id, "", key.type) for key in keys if isinstance(key, Ref)}
+    fields = {key.id: algebra.Field(key.id, "", key.type) for key in keys if isinstance(key, Ref)}
     if len(fields) < len(keys):
         return domain
     for each in _always(columns):
@@ -230,7 +216,9 @@ def _always(columns: Columns) -> Iterator[ImpliedPredicate]:
     return (each for each in columns.predicates if each.of is None)
 
 
-def _over(fields: Sequence[Field], expression: Expression, columns: Columns) -> Expression | None:
+def _over(
+    fields: Sequence[algebra.Field], expression: Expression, columns: Columns
+) -> Expression | None:
     """Rewrite an expression over these columns, through equal columns; None if that is
     impossible.
     """
@@ -265,43 +253,43 @@ def _says_nothing(predicate: Expression) -> bool:
             return False
 
 
-def _filtered(relation: Relation, filters: Sequence[Expression]) -> Relation:
+def _filtered(relation: algebra.Relation, filters: Sequence[Expression]) -> algebra.Relation:
     condition = both(tuple(filters))
     return relation if condition is None else Filter(relation, condition)
 
 
-def _present(relation: Relation) -> Iterator[Scan | Values]:
+def _present(relation: algebra.Relation) -> Iterator[algebra.Scan | algebra.Values]:
     """Yield the tables that have a row in every row of the relation."""
     match relation:
-        case Scan() | Values():
+        case algebra.Scan() | algebra.Values():
             yield relation
-        case Project() | Filter() | Sort() | Match() | Window():
+        case algebra.Project() | Filter() | algebra.Sort() | Match() | algebra.Window():
             yield from _present(relation.input)
-        case Join(left=left, right=right, kind=JoinKind.INNER | JoinKind.CROSS):
+        case algebra.Join(left=left, right=right, kind=JoinKind.INNER | JoinKind.CROSS):
             yield from _present(left)
             yield from _present(right)
-        case Join(left=left, kind=JoinKind.LEFT):
+        case algebra.Join(left=left, kind=JoinKind.LEFT):
             yield from _present(left)
         case _:
             return
 
 
-def _optional(relation: Relation) -> Iterator[Join]:
+def _optional(relation: algebra.Relation) -> Iterator[algebra.Join]:
     """Yield the LEFT JOINs with a right side that may be absent, the innermost first."""
     match relation:
-        case Project() | Filter() | Sort() | Match() | Window():
+        case algebra.Project() | Filter() | algebra.Sort() | Match() | algebra.Window():
             yield from _optional(relation.input)
-        case Join(left=left, right=right, kind=JoinKind.INNER | JoinKind.CROSS):
+        case algebra.Join(left=left, right=right, kind=JoinKind.INNER | JoinKind.CROSS):
             yield from _optional(left)
             yield from _optional(right)
-        case Join(left=left, kind=JoinKind.LEFT):
+        case algebra.Join(left=left, kind=JoinKind.LEFT):
             yield from _optional(left)
             yield relation
         case _:
             return
 
 
-def _matches(rows: Relation, columns: Columns) -> Iterator[Match]:
+def _matches(rows: algebra.Relation, columns: Columns) -> Iterator[Match]:
     """Yield the memberships (IN) that hold for every row, without other conditions."""
     marks = {p.predicate.id for p in _always(columns) if isinstance(p.predicate, Ref)}
     for relation in relations(rows):
@@ -312,10 +300,13 @@ def _matches(rows: Relation, columns: Columns) -> Iterator[Match]:
                 continue
 
 
-def _is_public(relation: Relation, policy: Policy) -> bool:
+def _is_public(relation: algebra.Relation, policy: Policy) -> bool:
     """Test whether a relation reads public tables alone, without releases or aggregates."""
     parts = tuple(relations(relation))
-    if any(isinstance(part, Released | Staged | Evaluated | Aggregate) for part in parts):
+    if any(
+        isinstance(part, algebra.Released | algebra.Staged | algebra.Evaluated | algebra.Aggregate)
+        for part in parts
+    ):
         return False
-    tables = [policy.table(part.table) for part in parts if isinstance(part, Scan)]
+    tables = [policy.table(part.table) for part in parts if isinstance(part, algebra.Scan)]
     return all(table is not None and not table.private for table in tables)

@@ -10,18 +10,9 @@ Proof (PRIVACY.md R104).
 from __future__ import annotations
 
 from dpsql.compiler.resolve.scopes import Identities
+from dpsql.model import tree
 from dpsql.model.algebra import Filter, Limit, Project, Relation, Scan, Sort, Window, WindowItem
 from dpsql.model.dataclass import replace
-from dpsql.model.tree import (
-    BOOLEAN,
-    INTEGER,
-    Call,
-    Expression,
-    Literal,
-    Ref,
-    SortKey,
-    WindowCall,
-)
 from dpsql.model.vocabulary import Policy
 from dpsql.model.walk import conjuncts, map_inputs, relations, substitute
 
@@ -33,7 +24,7 @@ def as_ranks(relation: Relation, policy: Policy, identities: Identities) -> Rela
     if not isinstance(relation, Limit) or not relation.limit:
         return relation
     source: Relation = relation.input
-    keys: tuple[SortKey, ...] = ()
+    keys: tuple[tree.SortKey, ...] = ()
     if isinstance(source, Sort):
         keys, source = source.keys, source.input
     projections = list[Project]()
@@ -45,9 +36,9 @@ def as_ranks(relation: Relation, policy: Policy, identities: Identities) -> Rela
     unit = _pinned(source, policy)
     if unit is None:
         return relation
-    rank = identities.field("", INTEGER)
-    call = WindowCall("row_number", (), (unit,), keys, type=INTEGER, span=relation.span)
-    place, last = rank.ref, Literal(relation.offset + relation.limit, INTEGER)
+    rank = identities.field("", tree.INTEGER)
+    call = tree.WindowCall("row_number", (), (unit,), keys, type=tree.INTEGER, span=relation.span)
+    place, last = rank.ref, tree.Literal(relation.offset + relation.limit, tree.INTEGER)
     first: Relation = Filter(Window(source, (WindowItem(rank, call),)), place.le(last))
     if relation.offset:
         first = Filter(first, place.gt(relation.offset))
@@ -56,7 +47,7 @@ def as_ranks(relation: Relation, policy: Policy, identities: Identities) -> Rela
     return first
 
 
-def _pinned(relation: Relation, policy: Policy) -> Ref | None:
+def _pinned(relation: Relation, policy: Policy) -> tree.Ref | None:
     """Return the column that a filter equates with one unit's key; None if there is none."""
     units = {
         field.id
@@ -83,10 +74,14 @@ def _unit_column(name: str, policy: Policy) -> str:
     return link.column if link and link.table == policy.unit.table else ""
 
 
-def _equated(condition: Expression) -> Ref | None:
+def _equated(condition: tree.Expression) -> tree.Ref | None:
     """Return the column of `column = constant`."""
     match condition:
-        case Call("eq", (Ref() as column, Literal()) | (Literal(), Ref() as column), type=kind):
-            return column if kind == BOOLEAN else None
+        case tree.Call(
+            "eq",
+            (tree.Ref() as column, tree.Literal()) | (tree.Literal(), tree.Ref() as column),
+            type=kind,
+        ):
+            return column if kind == tree.BOOLEAN else None
         case _:
             return None

@@ -28,17 +28,8 @@ from dpsql.dialects.sql_text import ATOM, LOOSE, MINUS, OTHER
 from dpsql.functions.dates import LENGTHS, MICROSECOND
 from dpsql.functions.row import TEMPORAL
 from dpsql.functions.zone_names import UTC, ZONES
-from dpsql.model.tree import (
-    DATE,
-    DOUBLE,
-    INTEGER,
-    TIMESTAMP,
-    TIMESTAMPTZ,
-    VARCHAR,
-    Kind,
-    Literal,
-    SqlType,
-)
+from dpsql.model import tree
+from dpsql.model.tree import DOUBLE
 
 PARTS = frozenset("year quarter month week day hour minute dow isodow doy isoyear".split())
 """Parts of a date or timestamp that are integers on every engine."""
@@ -80,18 +71,18 @@ SPECIFIERS = {
 """Specifiers of STRFTIME, as in TO_CHAR; none depends on the locale."""
 
 
-def _minus(args: tuple[Sized, ...], kind: SqlType) -> Sized:
-    if args[0].type != DATE:
+def _minus(args: tuple[Sized, ...], kind: tree.SqlType) -> Sized:
+    if args[0].type != tree.DATE:
         return added("-", args, kind)
     a, b = (arg.operand(ATOM) for arg in args)
     days = f"CASE WHEN isfinite({a}) AND isfinite({b}) THEN {a} - {b} END"
     return Sized(days, kind, LOOSE, digits=8)
 
 
-def _whole(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
+def _whole(args: tuple[Sized, ...], kind: tree.SqlType) -> Sized | None:
     """Return an integer quotient, rounded toward zero; NULL by zero."""
     a, b = args
-    if kind.kind is not Kind.INTEGER:
+    if kind.kind is not tree.Kind.INTEGER:
         return None
     by = None if b.literal is None else b.literal.value
     if isinstance(by, int) and 0 < by < 2**63 and a.digits == STORED_DIGITS and not a.numeric:
@@ -100,33 +91,33 @@ def _whole(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
     return exact(f"div({numeric(a)}, NULLIF({numeric(b)}, 0))", kind, ATOM, digits)
 
 
-def _quotient(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
-    return _whole(args, kind) if kind.kind is Kind.INTEGER else divided(args, kind)
+def _quotient(args: tuple[Sized, ...], kind: tree.SqlType) -> Sized | None:
+    return _whole(args, kind) if kind.kind is tree.Kind.INTEGER else divided(args, kind)
 
 
-def _remainder(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
+def _remainder(args: tuple[Sized, ...], kind: tree.SqlType) -> Sized | None:
     a, b = args
-    if kind.kind is Kind.DOUBLE:
+    if kind.kind is tree.Kind.DOUBLE:
         return None
     digits = COMPUTED_DIGITS if a.digits is None else a.digits
     return exact(f"{numeric(a)} % NULLIF({numeric(b)}, 0)", kind, OTHER, digits)
 
 
-def _negative(args: tuple[Sized, ...], kind: SqlType) -> Sized:
+def _negative(args: tuple[Sized, ...], kind: tree.SqlType) -> Sized:
     (a,) = args
-    if kind.kind is Kind.DOUBLE:
+    if kind.kind is tree.Kind.DOUBLE:
         return Sized(f"-{a.operand(ATOM)}", kind, MINUS, digits=a.digits)
     return Sized(f"-({numeric(a)})", kind, MINUS, digits=a.digits, numeric=True)
 
 
-def _size(args: tuple[Sized, ...], kind: SqlType) -> Sized:
+def _size(args: tuple[Sized, ...], kind: tree.SqlType) -> Sized:
     (a,) = args
-    if kind.kind is Kind.DOUBLE:
+    if kind.kind is tree.Kind.DOUBLE:
         return Sized(f"abs({a.sql})", kind, digits=a.digits)
     return Sized(f"abs({numeric(a)})", kind, digits=a.digits, numeric=True)
 
 
-def _root(args: tuple[Sized, ...], kind: SqlType) -> Sized:
+def _root(args: tuple[Sized, ...], kind: tree.SqlType) -> Sized:
     """Return the square root; NULL for a negative number."""
     x = double(args[0]).operand(ATOM)
     return Sized(f"CASE WHEN {x} >= 0 THEN sqrt({x}) END", kind, LOOSE)
@@ -135,26 +126,26 @@ def _root(args: tuple[Sized, ...], kind: SqlType) -> Sized:
 def _choice(name: str) -> Rule:
     """Return the printer of a function that returns one of its arguments."""
 
-    def text(args: tuple[Sized, ...], kind: SqlType) -> Sized:
+    def text(args: tuple[Sized, ...], kind: tree.SqlType) -> Sized:
         sizes = [COMPUTED_DIGITS if arg.digits is None else arg.digits for arg in args]
-        digits = None if kind.kind is Kind.DOUBLE else max(sizes)
+        digits = None if kind.kind is tree.Kind.DOUBLE else max(sizes)
         sql = f"{name}({', '.join(arg.sql for arg in args)})"
         return Sized(_in_one_scale(sql, args, kind), kind, digits=digits)
 
     return text
 
 
-def _case(args: tuple[Sized, ...], kind: SqlType) -> Sized:
+def _case(args: tuple[Sized, ...], kind: tree.SqlType) -> Sized:
     printed = OPERATORS["case"](args, kind)
     sql = _in_one_scale(printed.sql, args, kind)
     return Sized(sql, kind, printed.level if sql == printed.sql else ATOM, digits=most_digits(args))
 
 
-def _in_one_scale(sql: str, args: tuple[Sized, ...], kind: SqlType) -> str:
+def _in_one_scale(sql: str, args: tuple[Sized, ...], kind: tree.SqlType) -> str:
     """Return SQL for one of several numbers in the scale of the result."""
-    exact_ones = (arg for arg in args if arg.type.kind in (Kind.INTEGER, Kind.DECIMAL))
+    exact_ones = (arg for arg in args if arg.type.kind in (tree.Kind.INTEGER, tree.Kind.DECIMAL))
     scales = {arg.type.scale for arg in exact_ones} - {kind.scale}
-    return in_scale(sql, scales.pop(), kind) if kind.kind is Kind.DECIMAL and scales else sql
+    return in_scale(sql, scales.pop(), kind) if kind.kind is tree.Kind.DECIMAL and scales else sql
 
 
 def _word(arg: Sized) -> str:
@@ -163,42 +154,42 @@ def _word(arg: Sized) -> str:
     return str(arg.literal.value).lower()
 
 
-def _part(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
+def _part(args: tuple[Sized, ...], kind: tree.SqlType) -> Sized | None:
     part, x = _word(args[0]), args[1].operand(ATOM)
-    of_day = args[1].type == DATE and part in ("hour", "minute")
-    if part not in PARTS or of_day or args[1].type.kind is Kind.TIME:
+    of_day = args[1].type == tree.DATE and part in ("hour", "minute")
+    if part not in PARTS or of_day or args[1].type.kind is tree.Kind.TIME:
         return None
     sql = f"CASE WHEN isfinite({x}) THEN extract({part} FROM {x})::int END"
     return Sized(sql, kind, LOOSE, digits=7)
 
 
-def _truncated(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
+def _truncated(args: tuple[Sized, ...], kind: tree.SqlType) -> Sized | None:
     """Return DATE_TRUNC for years 1 to 9999; no engine shows others as a key."""
     part, moment = _word(args[0]), args[1]
-    if part not in TRUNCATED or moment.type.kind is Kind.TIMESTAMPTZ:
+    if part not in TRUNCATED or moment.type.kind is tree.Kind.TIMESTAMPTZ:
         return None
     x = moment.operand(ATOM)
-    of_day = moment.type == DATE
+    of_day = moment.type == tree.DATE
     first, last = (FIRST_DAY, LAST_DAY) if of_day else (FIRST_MOMENT, PAST_MOMENT)
     value = f"{x}::timestamp" if of_day else x
     sql = f"CASE WHEN {x} BETWEEN {first} AND {last} THEN date_trunc('{part}', {value}) END"
     return Sized(sql, kind, LOOSE)
 
 
-def _later(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
+def _later(args: tuple[Sized, ...], kind: tree.SqlType) -> Sized | None:
     """Return a timestamp some months, days or microseconds later, for years 1 to 9999."""
     unit, count, moment = args
     length = _length(_word(unit), count)
     if length is None:
         return None
-    if moment.type.kind is Kind.TIMESTAMPTZ or kind not in (DATE, TIMESTAMP):
+    if moment.type.kind is tree.Kind.TIMESTAMPTZ or kind not in (tree.DATE, tree.TIMESTAMP):
         return None
     x = moment.operand(ATOM)
-    of_day = moment.type == DATE
+    of_day = moment.type == tree.DATE
     first, last = (FIRST_DAY, LAST_DAY) if of_day else (FIRST_MOMENT, PAST_MOMENT)
     value = f"{x}::timestamp" if of_day else x
     added_ = f"({value} + {length})"
-    if kind == DATE:
+    if kind == tree.DATE:
         added_ += "::date"
     return Sized(f"CASE WHEN {x} BETWEEN {first} AND {last} THEN {added_} END", kind, LOOSE)
 
@@ -219,9 +210,9 @@ def _length(unit: str, count: Sized) -> str | None:
     return f"CASE WHEN {x} BETWEEN -{most} AND {most} THEN {length} END"
 
 
-def _days_later(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
+def _days_later(args: tuple[Sized, ...], kind: tree.SqlType) -> Sized | None:
     day, count = args
-    if day.type != DATE:
+    if day.type != tree.DATE:
         return None
     x, n = day.operand(ATOM), count.operand(ATOM)
     moved = f"CASE WHEN {n} BETWEEN -{MOST['day']} AND {MOST['day']} THEN {x} + {n}::int END"
@@ -229,13 +220,13 @@ def _days_later(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
     return Sized(sql, kind, LOOSE)
 
 
-def _between(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
+def _between(args: tuple[Sized, ...], kind: tree.SqlType) -> Sized | None:
     """Return DATE_DIFF: the number of boundaries of a part between two dates or timestamps."""
     part, *ends = args
     word = _word(part)
-    if any(end.type not in (DATE, TIMESTAMP, TIMESTAMPTZ) for end in ends):
+    if any(end.type not in (tree.DATE, tree.TIMESTAMP, tree.TIMESTAMPTZ) for end in ends):
         return None
-    first, last = (converted(end, DATE if word in OF_DAYS else TIMESTAMP) for end in ends)
+    first, last = (converted(end, tree.DATE if word in OF_DAYS else tree.TIMESTAMP) for end in ends)
     numbers = [_number_of(word, end.operand(ATOM)) for end in (first, last)]
     if None in numbers:
         return None
@@ -244,22 +235,24 @@ def _between(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
     return Sized(sql, kind, LOOSE, digits=COMPUTED_DIGITS)
 
 
-def _passed(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
+def _passed(args: tuple[Sized, ...], kind: tree.SqlType) -> Sized | None:
     """Return DATE_SUB: the number of whole parts of constant length between two timestamps."""
     part, *ends = args
     length = LENGTHS.get(_word(part))
-    if length is None or any(end.type not in (DATE, TIMESTAMP, TIMESTAMPTZ) for end in ends):
+    if length is None or any(
+        end.type not in (tree.DATE, tree.TIMESTAMP, tree.TIMESTAMPTZ) for end in ends
+    ):
         return None
-    first, last = (converted(end, TIMESTAMP).operand(ATOM) for end in ends)
+    first, last = (converted(end, tree.TIMESTAMP).operand(ATOM) for end in ends)
     passed = f"extract(epoch FROM {last}) - extract(epoch FROM {first})"
     whole = f"div(({passed}) * 1000000, {length // MICROSECOND})"
     finite = " AND ".join(f"isfinite({end})" for end in (first, last))
     return Sized(f"CASE WHEN {finite} THEN {whole} END", kind, LOOSE, digits=COMPUTED_DIGITS)
 
 
-def _whole_length(number: Sized, kind: SqlType) -> Sized:
+def _whole_length(number: Sized, kind: tree.SqlType) -> Sized:
     """Return an interval as a number of microseconds."""
-    whole = converted(number, INTEGER)
+    whole = converted(number, tree.INTEGER)
     return Sized(whole.sql, kind, whole.level, digits=STORED_DIGITS)
 
 
@@ -282,9 +275,9 @@ def _number_of(part: str, x: str) -> str | None:
 def _whole_part(name: str) -> Rule:
     """Return the printer of FLOOR or CEIL."""
 
-    def text(args: tuple[Sized, ...], kind: SqlType) -> Sized:
+    def text(args: tuple[Sized, ...], kind: tree.SqlType) -> Sized:
         (a,) = args
-        if kind.kind is Kind.DOUBLE:
+        if kind.kind is tree.Kind.DOUBLE:
             return Sized(f"{name}({double(a).sql})", kind)
         digits = COMPUTED_DIGITS if a.digits is None else a.digits
         return exact(f"{name}({numeric(a)})", kind, ATOM, digits + 1)
@@ -295,9 +288,9 @@ def _whole_part(name: str) -> Rule:
 def _to_digits(name: str) -> Rule:
     """Return the printer of ROUND or TRUNC of an exact number, with or without digits."""
 
-    def text(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
+    def text(args: tuple[Sized, ...], kind: tree.SqlType) -> Sized | None:
         a, places = args[0], args[1:]
-        if kind.kind is Kind.DOUBLE or a.type.kind is Kind.DOUBLE:
+        if kind.kind is tree.Kind.DOUBLE or a.type.kind is tree.Kind.DOUBLE:
             return None
         to = places[0].literal and places[0].literal.value if places else 0
         if not isinstance(to, int):
@@ -309,9 +302,9 @@ def _to_digits(name: str) -> Rule:
     return text
 
 
-def _sign(args: tuple[Sized, ...], kind: SqlType) -> Sized:
+def _sign(args: tuple[Sized, ...], kind: tree.SqlType) -> Sized:
     x = args[0].operand(ATOM)
-    nan = f"{x} = 'NaN' OR " if args[0].type.kind is Kind.DOUBLE else ""
+    nan = f"{x} = 'NaN' OR " if args[0].type.kind is tree.Kind.DOUBLE else ""
     steps = f"WHEN {nan}{x} = 0 THEN 0 WHEN {x} > 0 THEN 1 WHEN {x} < 0 THEN -1"
     return Sized(f"CASE {steps} END", kind, LOOSE, digits=1)
 
@@ -319,16 +312,16 @@ def _sign(args: tuple[Sized, ...], kind: SqlType) -> Sized:
 def _finite(form: str, of_times: str) -> Rule:
     """Return the printer of a test for finite, infinite or NaN values."""
 
-    def text(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
+    def text(args: tuple[Sized, ...], kind: tree.SqlType) -> Sized | None:
         (a,) = args
-        by_kind = {Kind.DOUBLE: form, **dict.fromkeys(TEMPORAL, of_times)}
+        by_kind = {tree.Kind.DOUBLE: form, **dict.fromkeys(TEMPORAL, of_times)}
         test = by_kind.get(a.type.kind, "")
         return Sized(test.format(a.operand(ATOM)), kind, LOOSE) if test else None
 
     return text
 
 
-def _bucket(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
+def _bucket(args: tuple[Sized, ...], kind: tree.SqlType) -> Sized | None:
     """Return WIDTH_BUCKET between constants: 0 below, and n + 1 above."""
     number = None if args[3].literal is None else args[3].literal.value
     if not isinstance(number, int) or abs(number) > MOST_BUCKETS:
@@ -344,10 +337,10 @@ def _bucket(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
 def _bits(sign: str) -> Rule:
     """Return the printer of a bit operator on integers of 64 bits."""
 
-    def text(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
+    def text(args: tuple[Sized, ...], kind: tree.SqlType) -> Sized | None:
         if not all(map(_has_64_bits, args)):
             return None
-        sides = [converted(arg, INTEGER).operand(ATOM) for arg in args]
+        sides = [converted(arg, tree.INTEGER).operand(ATOM) for arg in args]
         sql = (
             f"{sign}{sides[0]}::bigint"
             if len(sides) == 1
@@ -365,39 +358,41 @@ def _has_64_bits(arg: Sized) -> bool:
     return arg.digits is not None and arg.digits <= STORED_DIGITS
 
 
-def _zoned(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
+def _zoned(args: tuple[Sized, ...], kind: tree.SqlType) -> Sized | None:
     """Return a timestamp with or without a zone, in UTC; other zones differ between engines."""
     if ZONES.get(_word(args[0])) not in UTC:
         return None
     return Sized(f"{args[1].operand(ATOM)} AT TIME ZONE 'UTC'", kind, LOOSE)
 
 
-def _epoch(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
+def _epoch(args: tuple[Sized, ...], kind: tree.SqlType) -> Sized | None:
     """Return the seconds since 1970; microseconds are divided as DOUBLEs."""
     x = args[0].operand(ATOM)
-    if args[0].type not in (DATE, TIMESTAMP, TIMESTAMPTZ):
+    if args[0].type not in (tree.DATE, tree.TIMESTAMP, tree.TIMESTAMPTZ):
         return None
     seconds = f"(extract(epoch FROM {x}) * 1000000)::float8 / float8 '1000000'"
     return Sized(f"CASE WHEN isfinite({x}) THEN {seconds} END", kind, LOOSE, digits=COMPUTED_DIGITS)
 
 
-def _epoch_us(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
+def _epoch_us(args: tuple[Sized, ...], kind: tree.SqlType) -> Sized | None:
     x = args[0].operand(ATOM)
-    if args[0].type not in (DATE, TIMESTAMP, TIMESTAMPTZ):
+    if args[0].type not in (tree.DATE, tree.TIMESTAMP, tree.TIMESTAMPTZ):
         return None
     sql = f"CASE WHEN isfinite({x}) THEN {_number_of('microseconds', x)} END"
     return Sized(sql, kind, LOOSE, digits=COMPUTED_DIGITS)
 
 
-def _last_day(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
+def _last_day(args: tuple[Sized, ...], kind: tree.SqlType) -> Sized | None:
     """Return the last day of a month in years 1 to 9999."""
-    begun = _truncated((Sized("month", VARCHAR, literal=Literal("month", VARCHAR)), *args), kind)
+    begun = _truncated(
+        (Sized("month", tree.VARCHAR, literal=tree.Literal("month", tree.VARCHAR)), *args), kind
+    )
     if begun is None:
         return None
     return Sized(f"({begun.operand(ATOM)} + interval '1 month' - interval '1 day')::date", kind)
 
 
-def _written(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
+def _written(args: tuple[Sized, ...], kind: tree.SqlType) -> Sized | None:
     """Return STRFTIME, for years 1 to 9999."""
     moment, form = args
     pieces = _SPECIFIER.findall(str(None if form.literal is None else form.literal.value))
@@ -407,11 +402,11 @@ def _written(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
     return _shown(moment, text, kind, forever=True) if text else None
 
 
-def _shown(moment: Sized, form: str, kind: SqlType, *, forever: bool = False) -> Sized | None:
+def _shown(moment: Sized, form: str, kind: tree.SqlType, *, forever: bool = False) -> Sized | None:
     """Return a date or timestamp by TO_CHAR; an infinite one has a text only with `forever`."""
-    if moment.type not in (DATE, TIMESTAMP):
+    if moment.type not in (tree.DATE, tree.TIMESTAMP):
         return None
-    x, of_day = moment.operand(ATOM), moment.type == DATE
+    x, of_day = moment.operand(ATOM), moment.type == tree.DATE
     first, last = (FIRST_DAY, LAST_DAY) if of_day else (FIRST_MOMENT, PAST_MOMENT)
     value = f"{x}::timestamp" if of_day else x
     escaped = form.replace("'", "''")

@@ -16,25 +16,14 @@ from dpsql.dialects.reading.literals import cast_type, casted
 from dpsql.dialects.reading.nodes import Origin, placeholder_of
 from dpsql.dialects.reading.tokens import FUNCTION
 from dpsql.dialects.reading.window_frames import Read
+from dpsql.model import tree
 from dpsql.model.bound_parameters import bound
 from dpsql.model.errors import Reason, Refused
-from dpsql.model.tree import (
-    BOOLEAN,
-    INTEGER,
-    NULL,
-    VARCHAR,
-    Call,
-    Expression,
-    Literal,
-    Membership,
-    Span,
-    SqlType,
-)
 
 MAX_MEMBERS = 10_000
 """Largest number of members of an array: each is a constant of the printed statement."""
 
-Members = list[Expression]
+Members = list[tree.Expression]
 
 
 def is_list(node: exp.Expression) -> bool:
@@ -49,13 +38,13 @@ def is_quantified(node: exp.Expression) -> bool:
 
 def quantified(
     function: str,
-    left: Expression,
+    left: tree.Expression,
     right: exp.Expression,
     origin: Origin,
     read: Read,
     *,
     negate: bool = False,
-) -> Expression:
+) -> tree.Expression:
     """Return the comparison `left [NOT] function ANY (right)`, or ALL."""
     span = origin.span(right)
     this, args = origin.take(right, "this", "expressions")
@@ -65,15 +54,15 @@ def quantified(
         return _of_query(function, left, right, origin, every=every)
     listed = members(args[0], origin, read) if len(args) == 1 else [read(a, origin) for a in args]
     if listed is None:
-        return Literal(None, BOOLEAN, span)
+        return tree.Literal(None, tree.BOOLEAN, span)
     if not listed:
-        return Literal(every, BOOLEAN, span)
+        return tree.Literal(every, tree.BOOLEAN, span)
     if (function, every) in _IN:
-        among = Call("in", (left, *listed), span=span)
-        return Call("not", (among,), span=span) if every else among
-    compared = tuple(Call(function, (left, member), span=span) for member in listed)
+        among = tree.Call("in", (left, *listed), span=span)
+        return tree.Call("not", (among,), span=span) if every else among
+    compared = tuple(tree.Call(function, (left, member), span=span) for member in listed)
     if negate:
-        compared = tuple(Call("not", (one,), span=span) for one in compared)
+        compared = tuple(tree.Call("not", (one,), span=span) for one in compared)
     return joined(compared, span, every=every)
 
 
@@ -81,16 +70,18 @@ _IN = frozenset({("eq", False), ("ne", True)})
 """Comparisons that are IN: `= ANY`, and NOT IN: `<> ALL`."""
 
 
-def joined(conditions: tuple[Expression, ...], span: Span, *, every: bool) -> Expression:
+def joined(
+    conditions: tuple[tree.Expression, ...], span: tree.Span, *, every: bool
+) -> tree.Expression:
     """Return the conjunction of conditions (`every`), or their disjunction."""
     if len(conditions) == 1:
         return conditions[0]
-    return Call("and" if every else "or", conditions, span=span)
+    return tree.Call("and" if every else "or", conditions, span=span)
 
 
 def _of_query(
-    function: str, left: Expression, right: exp.Expression, origin: Origin, *, every: bool
-) -> Expression:
+    function: str, left: tree.Expression, right: exp.Expression, origin: Origin, *, every: bool
+) -> tree.Expression:
     """Return `= ANY (SELECT …)` and `<> ALL (SELECT …)` as IN and NOT IN."""
     if (function, every) not in _IN:
         raise Refused(
@@ -100,8 +91,8 @@ def _of_query(
             fix="Compare with the largest or the smallest: (SELECT MAX(x) …).",
         )
     query = origin.read_query(right.expressions[0], origin)
-    among = Membership(query, left, origin.span(right))
-    return Call("not", (among,), span=among.span) if every else among
+    among = tree.Membership(query, left, origin.span(right))
+    return tree.Call("not", (among,), span=among.span) if every else among
 
 
 def members(node: exp.Expression, origin: Origin, read: Read) -> Members | None:
@@ -152,18 +143,20 @@ def _of_cast(node: exp.Expression, origin: Origin, read: Read) -> Members | None
     return [_cast(member, element, origin, origin.span(node)) for member in listed]
 
 
-def _cast(member: Expression, target: SqlType, origin: Origin, span: Span) -> Expression:
+def _cast(
+    member: tree.Expression, target: tree.SqlType, origin: Origin, span: tree.Span
+) -> tree.Expression:
     """Return the member in its type; a constant stays one if possible."""
-    if isinstance(member, Literal):
-        if member.type in (target, NULL):
-            return Literal(member.value, target, member.span)
+    if isinstance(member, tree.Literal):
+        if member.type in (target, tree.NULL):
+            return tree.Literal(member.value, target, member.span)
         member = coerced(member, target)
         if member.type == target:
             return member
     return casted(member, target, origin, span)
 
 
-def element_of(to: exp.Expression, origin: Origin) -> SqlType | None:
+def element_of(to: exp.Expression, origin: Origin) -> tree.SqlType | None:
     """Return the type of an array type's members, None if it is not an array type."""
     if not (isinstance(to, exp.DataType) and to.this == exp.DType.ARRAY):
         return None
@@ -176,7 +169,7 @@ def element_of(to: exp.Expression, origin: Origin) -> SqlType | None:
     return target
 
 
-def _of_text(text: str, span: Span) -> Members:
+def _of_text(text: str, span: tree.Span) -> Members:
     """Return the members of '{a,b}'; their types come from the compared value, as for bare
     strings.
     """
@@ -186,10 +179,10 @@ def _of_text(text: str, span: Span) -> Members:
         raise Refused(
             Reason.TYPE_MISMATCH, span, function="array", types=("this string",)
         ) from None
-    return [Literal(m, NULL if m is None else VARCHAR, span) for m in listed]
+    return [tree.Literal(m, tree.NULL if m is None else tree.VARCHAR, span) for m in listed]
 
 
-def _of_parameter(value: object, span: Span) -> Members | None:
+def _of_parameter(value: object, span: tree.Span) -> Members | None:
     match value:
         case None:
             return None
@@ -207,9 +200,11 @@ def _split(node: exp.Expression, origin: Origin, read: Read) -> Members | None:
     """Return the members of STRING_TO_ARRAY('a,b', ','), for constants."""
     _, args = origin.take(node, "this", "expressions")
     match [read(arg, origin) for arg in args or ()]:
-        case [Literal(str() as text), Literal(str() as separator)] if separator:
+        case [tree.Literal(str() as text), tree.Literal(str() as separator)] if separator:
             span = origin.span(node)
-            return [Literal(part, VARCHAR, span) for part in text.split(separator) if text]
+            return [
+                tree.Literal(part, tree.VARCHAR, span) for part in text.split(separator) if text
+            ]
         case _:
             raise origin.refusal(node, "STRING_TO_ARRAY of anything but two constants")
 
@@ -265,7 +260,7 @@ ARRAY_CALLS = frozenset(
 
 def array_call(
     name: str, args: list[exp.Expression], node: exp.Expression, origin: Origin, read: Read
-) -> Expression:
+) -> tree.Expression:
     """Return LIST_CONTAINS(array, value) or ARRAY_POSITION(array, value)."""
     if len(args) != 2:  # noqa: PLR2004
         raise origin.refusal(node, f"{name.upper()} of {len(args)} arguments")
@@ -274,13 +269,13 @@ def array_call(
 
 
 def among(
-    value: Expression, node: exp.Expression, origin: Origin, read: Read, span: Span
-) -> Expression:
+    value: tree.Expression, node: exp.Expression, origin: Origin, read: Read, span: tree.Span
+) -> tree.Expression:
     """Return the test for a member of an array: `x IN (SELECT UNNEST(array))`."""
     listed = members(node, origin, read)
     if not listed:
-        return Literal(None if listed is None else False, BOOLEAN, span)
-    return Call("in", (value, *listed), span=span)
+        return tree.Literal(None if listed is None else False, tree.BOOLEAN, span)
+    return tree.Call("in", (value, *listed), span=span)
 
 
 def containment(
@@ -288,10 +283,10 @@ def containment(
     among_them: exp.Expression,
     origin: Origin,
     read: Read,
-    span: Span,
+    span: tree.Span,
     *,
     every: bool,
-) -> Expression:
+) -> tree.Expression:
     """Return the test whether one array contains `every` member of another, or any: `@>` and
     `&&`.
 
@@ -299,24 +294,24 @@ def containment(
     """
     whole, parts = (members(node, origin, read) for node in (holding, among_them))
     if whole is None or parts is None:
-        return Literal(None, BOOLEAN, span)
-    nothing = Literal(False, BOOLEAN, span)
+        return tree.Literal(None, tree.BOOLEAN, span)
+    nothing = tree.Literal(False, tree.BOOLEAN, span)
     if not whole or not parts:
-        return Literal(every and not parts, BOOLEAN, span)
+        return tree.Literal(every and not parts, tree.BOOLEAN, span)
     surely = tuple(
-        Call("coalesce", (Call("in", (part, *whole), span=span), nothing), span=span)
+        tree.Call("coalesce", (tree.Call("in", (part, *whole), span=span), nothing), span=span)
         for part in parts
     )
     return joined(surely, span, every=every)
 
 
 def place(
-    value: Expression, node: exp.Expression, origin: Origin, read: Read, span: Span
-) -> Expression:
+    value: tree.Expression, node: exp.Expression, origin: Origin, read: Read, span: tree.Span
+) -> tree.Expression:
     """Return ARRAY_POSITION(array, value): the number of the first equal member, else NULL."""
-    args: list[Expression] = []
+    args: list[tree.Expression] = []
     for number, member in enumerate(members(node, origin, read) or (), start=1):
-        same = Call("is_not_distinct", (value, member), span=span)
-        args += [same, Literal(number, INTEGER, span)]
-    nothing = Literal(None, NULL, span)
-    return Call("case", (*args, nothing), span=span) if args else nothing
+        same = tree.Call("is_not_distinct", (value, member), span=span)
+        args += [same, tree.Literal(number, tree.INTEGER, span)]
+    nothing = tree.Literal(None, tree.NULL, span)
+    return tree.Call("case", (*args, nothing), span=span) if args else nothing

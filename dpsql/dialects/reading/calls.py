@@ -12,22 +12,9 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from dpsql.dialects.reading import function_names
 from dpsql.dialects.reading.arrays import ARRAY_CALLS, array_call, is_list, is_quantified
-from dpsql.dialects.reading.function_names import (
-    CONSTANTS,
-    NULL_IGNORING,
-    OMITTED,
-    OTHERWISE_IN_POSTGRES,
-    PART_FUNCTIONS,
-    WINDOWS,
-    WITHIN_GROUP,
-    WITHIN_RANGES,
-    FunctionName,
-    aggregate,
-    called_functions,
-    refusal_of,
-    scalar,
-)
+from dpsql.dialects.reading.function_names import aggregate
 from dpsql.dialects.reading.interval_literals import duration_of, value_of
 from dpsql.dialects.reading.nodes import PRECISE, Origin, name_of, spoken, values_of_row
 from dpsql.dialects.reading.other_meanings import AVERAGES, name_here, read_as_there
@@ -123,8 +110,8 @@ def _plain_arguments(
 ) -> Sequence[exp.Expression]:
     """Return the arguments. Raises `Refused` for an unknown name with `*` or DISTINCT."""
     of_aggregates = any(isinstance(arg, exp.Star | exp.Distinct) for arg in args)
-    if of_aggregates and name not in called_functions():
-        raise refusal_of(name, span)
+    if of_aggregates and name not in function_names.called_functions():
+        raise function_names.refusal_of(name, span)
     return args
 
 
@@ -143,24 +130,24 @@ def anonymous(node: exp.Expression, origin: Origin, read: Read) -> Expression:
     if name in _TEXTS_OF_JSON and values:
         return _part_of_json(call, origin, node)
     if name in STATED:
-        _check_count(FunctionName(name, 1, 1), call)
+        _check_count(function_names.FunctionName(name, 1, 1), call)
         return call
     if name == "concat" and values:
         return replace(call, args=tuple(_or_empty(value) for value in values))
-    if name in PART_FUNCTIONS:
-        _check_count(FunctionName(name, 1, 1), call)
-        return part_of(PART_FUNCTIONS[name], values[0], call.span)
-    if name in WINDOWS:
+    if name in function_names.PART_FUNCTIONS:
+        _check_count(function_names.FunctionName(name, 1, 1), call)
+        return part_of(function_names.PART_FUNCTIONS[name], values[0], call.span)
+    if name in function_names.WINDOWS:
         raise origin.refusal(node, f"{name.upper()} without OVER")
     exact = not values or (name in PRECISE and len(values) == 1 and isinstance(values[0], Literal))
     if exact and (reading := origin.clock_reading(name, call.span)) is not None:
         return reading
-    if name in CONSTANTS and not values:
-        return replace(CONSTANTS[name], span=call.span)
-    row = scalar(name)
+    if name in function_names.CONSTANTS and not values:
+        return replace(function_names.CONSTANTS[name], span=call.span)
+    row = function_names.scalar(name)
     if row is None:
-        raise refusal_of(name, call.span)
-    if origin.dialect == "postgres" and name in OTHERWISE_IN_POSTGRES:
+        raise function_names.refusal_of(name, call.span)
+    if origin.dialect == "postgres" and name in function_names.OTHERWISE_IN_POSTGRES:
         raise Refused(Reason.UNSUPPORTED_FUNCTION, call.span, name=name)
     zoned = row.function == "date_trunc" and len(values) == _WITH_ZONE
     if not zoned:
@@ -176,7 +163,7 @@ def _special(
     """Return a call that is an INTERVAL, a series, a formula or a test of an array; else None."""
     if name in FORMULA_CALLS:
         return Call(name, tuple(read(arg, origin) for arg in args), span=origin.span(node))
-    if name == WITHIN_RANGES:
+    if name == function_names.WITHIN_RANGES:
         fix = (
             "Make it a column by itself. Groups by ranges: CASE WHEN x BETWEEN a AND b THEN … END."
         )
@@ -260,7 +247,7 @@ _WITH_ZONE = 3
 
 def _completed(name: str, call: Call) -> Call:
     """Return the call with its omitted argument."""
-    count, last = OMITTED.get(name, (0, None))
+    count, last = function_names.OMITTED.get(name, (0, None))
     if last is None or len(call.args) >= count:
         return call
     return replace(call, args=(*call.args, replace(last, span=call.span)))
@@ -281,7 +268,7 @@ def _name_and_arguments(node: exp.Expression, origin: Origin) -> tuple[str, list
     return name_here(name, node, origin) if written.startswith(FUNCTION) else name, args or []
 
 
-def _check_count(row: FunctionName, call: Call) -> None:
+def _check_count(row: function_names.FunctionName, call: Call) -> None:
     if not row.takes(len(call.args)):
         types = f"{len(call.args)} argument{'' if len(call.args) == 1 else 's'}"
         raise Refused(Reason.TYPE_MISMATCH, call.span, function=call.function, types=types)
@@ -411,7 +398,7 @@ def within_group(node: exp.Expression, origin: Origin, read: Read) -> Expression
     if not isinstance(this, exp.Anonymous):
         raise origin.refusal(node)
     name, args = _name_and_arguments(this, origin)
-    row = WITHIN_GROUP.get(name)
+    row = function_names.WITHIN_GROUP.get(name)
     keys = sort_keys(order, origin, read)
     if row is None or len(keys) != 1:
         raise origin.refusal(node, f"{name.upper()} WITHIN GROUP")
@@ -505,7 +492,7 @@ def window(node: exp.Expression, origin: Origin, read: Read) -> Expression:
     if not isinstance(this, exp.Anonymous):
         raise origin.refusal(this, f"{spoken(this)} with OVER")
     call = replace(_window_call(this, origin, read, ignores=ignores), span=origin.span(node))
-    if condition is not None and call.function in WINDOWS:
+    if condition is not None and call.function in function_names.WINDOWS:
         raise origin.refusal(node, f"FILTER in {call.function.upper()}")
     return window_of(replace(call, filter=condition), node, origin, read)
 
@@ -519,11 +506,11 @@ def _without_nulls(node: exp.Expression, origin: Origin) -> tuple[exp.Expression
 
 def _window_call(node: exp.Anonymous, origin: Origin, read: Read, *, ignores: bool) -> WindowCall:
     name, args = _name_and_arguments(node, origin)
-    if scalar(name) or name in PART_FUNCTIONS:
+    if function_names.scalar(name) or name in function_names.PART_FUNCTIONS:
         raise origin.refusal(node, f"{name.upper()} with OVER")
-    row = WINDOWS.get(name) or aggregate(name)
+    row = function_names.WINDOWS.get(name) or aggregate(name)
     if row is None:
-        raise refusal_of(name, origin.span(node))
+        raise function_names.refusal_of(name, origin.span(node))
     if origin.span(node).start in origin.named:
         raise origin.refusal(node, "a named argument with OVER")
     args, distinct = _distinct(args, origin)
@@ -531,7 +518,9 @@ def _window_call(node: exp.Anonymous, origin: Origin, read: Read, *, ignores: bo
         args = [*args]
         args[-1], inside = _without_nulls(args[-1], origin)
         ignores = ignores or inside
-    if (ignores and name not in NULL_IGNORING) or (distinct and name in WINDOWS):
+    if (ignores and name not in function_names.NULL_IGNORING) or (
+        distinct and name in function_names.WINDOWS
+    ):
         construct = "IGNORE NULLS" if ignores else "DISTINCT"
         raise origin.refusal(node, f"{construct} in {name.upper()}")
     values = _arguments(name, args, origin, read)

@@ -7,20 +7,8 @@ from datetime import UTC, date, datetime
 
 from dpsql.dialects.reading.interval_literals import Duration
 from dpsql.functions.dates import UNITS, moved, naive
+from dpsql.model import tree
 from dpsql.model.errors import Reason, Refused
-from dpsql.model.tree import (
-    DATE,
-    INTEGER,
-    TIMESTAMP,
-    TIMESTAMPTZ,
-    VARCHAR,
-    Call,
-    Cast,
-    Expression,
-    Literal,
-    Span,
-    SqlType,
-)
 
 SERIES = frozenset({"generate_series", "range", "unnest"})
 """Functions that return rows of constants."""
@@ -29,11 +17,13 @@ MAX_ROWS = 10_000
 """Limit on the rows of constants in one FROM item."""
 
 
-def series(function: str, bounds: tuple[Literal, ...], span: Span, limit: int) -> list[Literal]:
+def series(
+    function: str, bounds: tuple[tree.Literal, ...], span: tree.Span, limit: int
+) -> list[tree.Literal]:
     """Return the values of `function` from start to stop by step; GENERATE_SERIES includes the
     stop.
 
-    >>> [n.value for n in series("range", (Literal(3, INTEGER),), Span(0, 0), 10)]
+    >>> [n.value for n in series("range", (tree.Literal(3, tree.INTEGER),), tree.Span(0, 0), 10)]
     [0, 1, 2]
 
     Returns at most `limit` + 1 of them, so that the caller can see that there are too many. Raises
@@ -47,29 +37,32 @@ def series(function: str, bounds: tuple[Literal, ...], span: Span, limit: int) -
     if step == 0:
         raise _without_step(span)
     end = stop if function == "range" else stop + (1 if step > 0 else -1)
-    return [Literal(n, INTEGER, span) for n in range(start, end, step)[: limit + 1]]
+    return [tree.Literal(n, tree.INTEGER, span) for n in range(start, end, step)[: limit + 1]]
 
 
 def moments(
-    function: str, bounds: tuple[Literal, ...], step: Duration, dialect: str, span: Span
-) -> list[Literal]:
+    function: str, bounds: tuple[tree.Literal, ...], step: Duration, dialect: str, span: tree.Span
+) -> list[tree.Literal]:
     """Return the timestamps from start to stop by an INTERVAL, each a step after the one before.
 
     For dates PostgreSQL returns times with a zone, and DuckDB times without one. Raises `Refused`
     as `series` does.
     """
     start, stop = (_moment(bound, function, span) for bound in bounds)
-    zoned = TIMESTAMPTZ in (bounds[0].type, bounds[1].type)
-    dated = DATE in (bounds[0].type, bounds[1].type) or bounds[0].type == bounds[1].type == VARCHAR
-    kind = TIMESTAMPTZ if zoned or (dated and dialect == "postgres") else TIMESTAMP
-    counts = [(unit, n.value) for unit, n in step.parts if isinstance(n, Literal)]
+    zoned = tree.TIMESTAMPTZ in (bounds[0].type, bounds[1].type)
+    dated = (
+        tree.DATE in (bounds[0].type, bounds[1].type)
+        or bounds[0].type == bounds[1].type == tree.VARCHAR
+    )
+    kind = tree.TIMESTAMPTZ if zoned or (dated and dialect == "postgres") else tree.TIMESTAMP
+    counts = [(unit, n.value) for unit, n in step.parts if isinstance(n, tree.Literal)]
     if len(counts) < len(step.parts):
         raise Refused(Reason.UNSUPPORTED_SYNTAX, span, construct="a series by a computed INTERVAL")
     second = _later(start, counts)
     if second is None or second == start:
         raise _without_step(span)
     rises, current = second > start, start
-    values: list[Literal] = []
+    values: list[tree.Literal] = []
     while (current < stop if rises else current > stop) or (
         current == stop and function != "range"
     ):
@@ -81,7 +74,7 @@ def moments(
     return values
 
 
-def _moment(bound: Literal, function: str, span: Span) -> datetime:
+def _moment(bound: tree.Literal, function: str, span: tree.Span) -> datetime:
     """Return a bound of a series: a constant date or time, or a bare string for one."""
     try:
         value = datetime.fromisoformat(bound.value) if isinstance(bound.value, str) else bound.value
@@ -102,35 +95,39 @@ def _later(moment: datetime, counts: Sequence[tuple[str, object]]) -> datetime |
     return later
 
 
-def _constant(moment: datetime, kind: SqlType, span: Span) -> Literal:
-    return Literal(moment.replace(tzinfo=UTC) if kind == TIMESTAMPTZ else moment, kind, span)
+def _constant(moment: datetime, kind: tree.SqlType, span: tree.Span) -> tree.Literal:
+    return tree.Literal(
+        moment.replace(tzinfo=UTC) if kind == tree.TIMESTAMPTZ else moment, kind, span
+    )
 
 
-def _without_step(span: Span) -> Refused:
+def _without_step(span: tree.Span) -> Refused:
     return Refused(Reason.SYNTAX, span, why="the step of a series must not be zero")
 
 
-def folded(value: Expression) -> Expression:
+def folded(value: tree.Expression) -> tree.Expression:
     """Return a constant for a date plus days, or a truncated constant date; else the value."""
     match value:
-        case Call("add" | "sub", (Literal(date() as day, type=kind), Literal(int() as days))):
+        case tree.Call(
+            "add" | "sub", (tree.Literal(date() as day, type=kind), tree.Literal(int() as days))
+        ):
             count = days if value.function == "add" else -days
-            moment = moved(day, "day", count) if kind == DATE else None
-            return value if moment is None else Literal(moment.date(), DATE, value.span)
-        case Call("date_trunc", (Literal(str() as part), inner)) if part in UNITS:
+            moment = moved(day, "day", count) if kind == tree.DATE else None
+            return value if moment is None else tree.Literal(moment.date(), tree.DATE, value.span)
+        case tree.Call("date_trunc", (tree.Literal(str() as part), inner)) if part in UNITS:
             return _cut(part, folded(inner), value)
-        case Cast(arg=inner, type=kind) if kind == DATE:
+        case tree.Cast(arg=inner, type=kind) if kind == tree.DATE:
             constant = folded(inner)
-            if isinstance(constant, Literal) and isinstance(constant.value, date):
-                return Literal(naive(constant.value).date(), DATE, value.span)
+            if isinstance(constant, tree.Literal) and isinstance(constant.value, date):
+                return tree.Literal(naive(constant.value).date(), tree.DATE, value.span)
             return value
         case _:
             return value
 
 
-def _cut(part: str, inner: Expression, whole: Expression) -> Expression:
-    if not (isinstance(inner, Literal) and isinstance(inner.value, date)):
+def _cut(part: str, inner: tree.Expression, whole: tree.Expression) -> tree.Expression:
+    if not (isinstance(inner, tree.Literal) and isinstance(inner.value, date)):
         return whole
     first = UNITS[part][0](naive(inner.value))
-    kind = TIMESTAMPTZ if inner.type == TIMESTAMPTZ else TIMESTAMP
+    kind = tree.TIMESTAMPTZ if inner.type == tree.TIMESTAMPTZ else tree.TIMESTAMP
     return whole if first is None else _constant(first, kind, whole.span)

@@ -5,18 +5,7 @@ from __future__ import annotations
 from dpsql.interfaces.doors import DATABASE_API
 from dpsql.interfaces.messages import describe
 from dpsql.interfaces.wordings import WORDINGS, ExitCode
-from dpsql.model.errors import (
-    DpsqlError,
-    Failed,
-    LedgerError,
-    MissingExtra,
-    Offer,
-    PolicyError,
-    Reason,
-    Refused,
-    Unreachable,
-    WrongVersion,
-)
+from dpsql.model import errors
 
 
 class Warning(Exception):  # noqa: A001
@@ -33,8 +22,8 @@ class Error(Exception):
         message: str,
         *,
         sqlstate: str = "HY000",
-        reason: Reason | None = None,
-        offer: Offer | None = None,
+        reason: errors.Reason | None = None,
+        offer: errors.Offer | None = None,
     ) -> None:
         super().__init__(message)
         self.sqlstate, self.reason, self.offer = sqlstate, reason, offer
@@ -79,27 +68,27 @@ BY_EXIT_CODE: dict[ExitCode, type[Error]] = {
 }
 
 
-def raised_from(error: DpsqlError, sql: str = "") -> Error:
+def raised_from(error: errors.DpsqlError, sql: str = "") -> Error:
     """Return the PEP 249 exception for `error` in the text `sql`.
 
-    >>> raised_from(Refused(Reason.RAW_ROWS)).sqlstate
+    >>> raised_from(errors.Refused(errors.Reason.RAW_ROWS)).sqlstate
     '42501'
     """
     message = describe(error, sql, DATABASE_API)
-    reason = error.reason if isinstance(error, Refused) else None
+    reason = error.reason if isinstance(error, errors.Refused) else None
     kind = _kind(error)
     return kind(str(message), sqlstate=message.sqlstate, reason=reason, offer=message.offer)
 
 
-def _kind(error: DpsqlError) -> type[Error]:
+def _kind(error: errors.DpsqlError) -> type[Error]:
     match error:
-        case Refused():
+        case errors.Refused():
             return BY_EXIT_CODE[WORDINGS[error.reason].exit_code]
-        case PolicyError():
+        case errors.PolicyError():
             return InterfaceError
-        case Failed() | Unreachable() | LedgerError() | WrongVersion():
+        case errors.Failed() | errors.Unreachable() | errors.LedgerError() | errors.WrongVersion():
             return OperationalError
-        case MissingExtra():
+        case errors.MissingExtra():
             return NotSupportedError
         case _:
             return DatabaseError

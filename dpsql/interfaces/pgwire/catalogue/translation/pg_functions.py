@@ -8,15 +8,7 @@ from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 
-from dpsql.interfaces.pgwire.catalogue.translation import casts, oids
-from dpsql.interfaces.pgwire.catalogue.translation.pg_json import (
-    as_jsonb,
-    json_agg,
-    json_build_array,
-    json_build_object,
-    json_object_agg,
-    to_json,
-)
+from dpsql.interfaces.pgwire.catalogue.translation import casts, oids, pg_json
 from dpsql.interfaces.pgwire.catalogue.translation.pg_terms import (
     PgScope,
     Term,
@@ -132,16 +124,18 @@ _FORMATS = {
 
 
 def _as_json(name: str) -> Callable[[list[Term], PgScope], Term]:
-    return lambda arguments, scope: to_json(arguments, scope).named(name)
+    return lambda arguments, scope: pg_json.to_json(arguments, scope).named(name)
 
 
 _WRITTEN = {
     "format": _format,
-    "json_build_object": json_build_object,
-    "json_build_array": json_build_array,
-    "jsonb_build_object": as_jsonb(partial(json_build_object, colon=": "), "jsonb_build_object"),
-    "jsonb_build_array": as_jsonb(json_build_array, "jsonb_build_array"),
-    "to_jsonb": as_jsonb(to_json, "to_jsonb"),
+    "json_build_object": pg_json.json_build_object,
+    "json_build_array": pg_json.json_build_array,
+    "jsonb_build_object": pg_json.as_jsonb(
+        partial(pg_json.json_build_object, colon=": "), "jsonb_build_object"
+    ),
+    "jsonb_build_array": pg_json.as_jsonb(pg_json.json_build_array, "jsonb_build_array"),
+    "to_jsonb": pg_json.as_jsonb(pg_json.to_json, "to_jsonb"),
     **{name: _as_json(name) for name in ("row_to_json", "to_json", "array_to_json")},
 }
 """Functions with any number of arguments."""
@@ -204,10 +198,10 @@ def is_known(name: str) -> bool:
 def aggregate(name: str, items: list[Term], distinct: str, order: str) -> Term:
     """Return an aggregate over terms. Raises `Refused`."""
     if name in ("json_agg", "jsonb_agg"):
-        written = json_agg(items[0], distinct, order)
+        written = pg_json.json_agg(items[0], distinct, order)
         return written if name == "json_agg" else replace(written, oid=oids.JSONB, name=name)
     if name == "json_object_agg":
-        return json_object_agg(items, distinct, order)
+        return pg_json.json_object_agg(items, distinct, order)
     oid = AGGREGATES[name]
     if name == "array_agg":
         oid = oids.ARRAYS.get(items[0].oid) or refuse("an array of this type")
