@@ -25,8 +25,12 @@ from dpsql.mechanisms.tails import reach
 from dpsql.model.dataclass import dataclass
 from dpsql.model.vocabulary import Mechanism, Noise
 
-QUANTILE = 0.95
-"""Confidence that a bound removes no more than is said."""
+ALONE, TOGETHER = 0.95, 0.8
+"""Confidence that a bound removes no more than is said: of one group or numbers of either sign, and
+of several groups of one sign.
+
+These share what few units lose, and noise covers what a group loses beyond its share.
+"""
 
 GUESS = 8.0
 """Standard deviations of the noise above which a bias is a guess."""
@@ -55,7 +59,7 @@ _BEYOND = 8
 
 @dataclass(frozen=True, slots=True)
 class ClippingBias:
-    """Upper bound (95 %) on what a clipping bound removes, in steps.
+    """Upper bound on what a clipping bound removes, in steps.
 
     It removes `common` of a mean group, in proportion to its size, and `few` more where few units
     hold much, by the root of that. There are `groups`. A bias that is a `guess` holds less often.
@@ -258,23 +262,26 @@ def _biases(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The common bias of each candidate in a mean group, and what few units add to it."""
     unseen, probabilities = _models(histogram, len(excess.beyond))
+    level = ALONE if answer.groups == 1 or answer.signs else TOGETHER
     part, here = answer.weight / answer.groups, histogram.seen
     sums = np.maximum(np.maximum.accumulate((here @ excess.seen)[::-1])[::-1], 0.0)
     noise = histogram.variance * (excess.seen**2).sum(axis=0)
     means = unseen @ excess.beyond
     squares = unseen @ excess.beyond**2
-    common = _quantiles(probabilities, means * part, (noise + squares) * part**2)
+    common = _quantiles(probabilities, means * part, (noise + squares) * part**2, level)
     common = sums * part + np.maximum(common, 0.0)
     if answer.groups == 1:
         return common, np.zeros_like(common)
     gathered = np.maximum(here, 0.0) @ excess.seen**2 / answer.groups
     spread = squares * max(1 / answer.groups, part**2) + noise * part**2 + gathered
-    whole = sums * part + _quantiles(probabilities, means * part, spread)
+    whole = sums * part + _quantiles(probabilities, means * part, spread, level)
     return common, np.maximum(whole - common, 0.0)
 
 
-def _quantiles(weights: np.ndarray, means: np.ndarray, variances: np.ndarray) -> np.ndarray:
-    """The `QUANTILE` of mixtures of normal distributions, by bisection: one for each column.
+def _quantiles(
+    weights: np.ndarray, means: np.ndarray, variances: np.ndarray, level: float
+) -> np.ndarray:
+    """The quantile `level` of mixtures of normal distributions, by bisection: one for each column.
 
     `weights` has a number per component. `means` and `variances` have a row per component and a
     column per mixture.
@@ -283,7 +290,7 @@ def _quantiles(weights: np.ndarray, means: np.ndarray, variances: np.ndarray) ->
     low, high = (means - 9 * deviations).min(axis=0), (means + 9 * deviations).max(axis=0)
     for _ in range(30):
         middle = (low + high) / 2
-        below = weights @ _normal((middle - means) / deviations) < QUANTILE
+        below = weights @ _normal((middle - means) / deviations) < level
         low, high = np.where(below, middle, low), np.where(below, high, middle)
     return np.asarray(high)
 
