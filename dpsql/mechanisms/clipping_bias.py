@@ -26,10 +26,8 @@ from dpsql.model.dataclass import dataclass
 from dpsql.model.vocabulary import Mechanism, Noise
 
 ALONE, TOGETHER = 0.95, 0.8
-"""Confidence that a bound removes no more than is said: of one group or numbers of either sign, and
-of several groups of one sign.
-
-These share what few units lose, and noise covers what a group loses beyond its share.
+"""Confidence that a bound removes no more than is said: of one or two groups, or numbers of either
+sign, and of many groups of one sign. The more groups, the more differ by their noise.
 """
 
 GUESS = 8.0
@@ -262,7 +260,8 @@ def _biases(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The common bias of each candidate in a mean group, and what few units add to it."""
     unseen, probabilities = _models(histogram, len(excess.beyond))
-    level = ALONE if answer.groups == 1 or answer.signs else TOGETHER
+    alone = 1.0 if answer.signs else min(1.0, (2 / answer.groups) ** 0.5)
+    level = TOGETHER + (ALONE - TOGETHER) * alone
     part, here = answer.weight / answer.groups, histogram.seen
     sums = np.maximum(np.maximum.accumulate((here @ excess.seen)[::-1])[::-1], 0.0)
     noise = histogram.variance * (excess.seen**2).sum(axis=0)
