@@ -84,7 +84,7 @@ class Redrawn:
             repeated = -(-count // MOST_PLANS)
             groups = {n: [each] * repeated for n, each in enumerate(nexts[:MOST_PLANS])}
         for group in groups.values():
-            if isinstance(steps, NormSteps):
+            if isinstance(steps, NormSteps) and not steps.centres:
                 self.lasts[_limits(group[0])] = steps, group[0]
             yield from self._continued(group[0], [each.norms for each in group])
 

@@ -15,10 +15,13 @@ from benchmarks import hospital
 from benchmarks import redrawn as redraws
 from benchmarks.redrawn import CHARGED, NONE, Redrawn
 from benchmarks.truth import HEADER, Drawn, Row, cells, measured, summary, world
+from benchmarks.unknown import count_numbers
 from dpsql.compiler.plan.private_plan import BlockPlan, PrivatePlan
 from dpsql.model.tree import INTEGER, VARCHAR
 from dpsql.model.vocabulary import Answer, Column, Request
+from grammar_tests.bound import shop
 from grammar_tests.draws import ENTROPY
+from grammar_tests.laws import compiled
 
 TRUTH: dict[Any, Any] = {("a",): ("a", 100), ("b",): ("b", 50), ("c",): ("c", 0)}
 
@@ -54,6 +57,11 @@ def test_questions_are_counted_as_held_or_as_guesses() -> None:
         "1 of 3 questions hold in 93 %, 2 with guesses; low ends hold in 97 % for 2;"
         " noise alone: 1; width over the best, median: 1.50"
     )
+
+
+def test_numbers_with_an_unknown_error_are_counted() -> None:
+    sql = "SELECT COUNT(*) AS n, MEDIAN(age) AS m, ARG_MAX(country, age) AS c FROM customers"
+    assert count_numbers(compiled(sql, *shop())) == {"numbers": 3, "unknown": 2, "ranked": 1}
 
 
 ONE = Decimal(1)
