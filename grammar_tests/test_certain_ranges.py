@@ -62,9 +62,12 @@ RANGES = {
 def test_ranges_follow_the_policy(formula: str) -> None:
     policy, engine = crowd()
     sql = f"SELECT segment, {formula} AS n FROM customers GROUP BY segment"
-    (_, found) = compiled(sql, policy, engine).rewritten.certain
+    rewritten = compiled(sql, policy, engine).rewritten
+    (_, found) = rewritten.certain
     low, high = RANGES[formula]
     assert (found.lo, found.hi) == (low, high)
+    ends = -inf if low is None else low, inf if high is None else high
+    assert certain_ends(rewritten) == ({} if ends == (-inf, inf) else {1: ends})
 
 
 def test_limits_and_an_analysts_bounds_make_nothing_certain() -> None:
