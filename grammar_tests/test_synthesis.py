@@ -422,7 +422,7 @@ def test_every_accountant_pays_for_all_of_it_within_one_question(accountant: str
 
 
 @pytest.mark.full("starts processes")
-@pytest.mark.skipif(find_spec("matplotlib") is None, reason="the extra plot is not installed")
+@pytest.mark.skipif(find_spec("resvg_py") is None, reason="the extra png is not installed")
 def test_the_command_writes_rows_and_tells_how_near_they_are(tmp_path: Path) -> None:
     path, target = proxy_kit.shop(tmp_path / "shop"), tmp_path / "people.csv"
 

@@ -14,7 +14,13 @@ from typing import TYPE_CHECKING
 import click
 
 from dpsql.interfaces.amounts import plain
-from dpsql.interfaces.cli.options import CommandSettings, exact_epsilon, with_settings, written_as
+from dpsql.interfaces.cli.options import (
+    CommandSettings,
+    exact_epsilon,
+    with_picture,
+    with_settings,
+    written_as,
+)
 from dpsql.interfaces.cli.output import output
 from dpsql.interfaces.cli.terminal import note
 from dpsql.interfaces.messages import printable
@@ -26,7 +32,6 @@ from dpsql.model.vocabulary import Budget
 if TYPE_CHECKING:
     from dpsql.owner.compositions import Sums
 
-_PICTURES = (".png", ".svg", ".pdf")
 _WAYS = ("basic", "advanced", "Rényi", "zCDP", "PLD")
 _WIDTH = 32
 _EVERYTHING = 2**62
@@ -43,7 +48,7 @@ _DELTA = Decimal("1e-6")
     help="The δ of each ε; default the budget's.",
 )
 @written_as("How the report is written.", "table", "json", "csv")
-@click.option("--plot", "picture", metavar="FILE", help="Draw it too: .png, .svg or .pdf.")
+@with_picture("Draw it too")
 @with_settings
 def compare(
     settings: CommandSettings,
@@ -52,7 +57,7 @@ def compare(
     name: str | None,
     delta: Decimal | None,
     style: str,
-    picture: str | None,
+    picture: Path | None,
 ) -> None:
     """Add up the charges to budget NAME, or to each, by basic, advanced, Rényi, zCDP and PLD
     sums.
@@ -60,18 +65,12 @@ def compare(
     With --analyst only the charges of that analyst. It stops nothing and charges nothing: advanced
     and Rényi composition hold for queries that were fixed in advance.
     """
-    if picture is not None:
-        from dpsql.interfaces.curves import require_plot  # noqa: PLC0415
-
-        if Path(picture).suffix not in _PICTURES:
-            raise click.UsageError(f"--plot takes a file that ends with {', '.join(_PICTURES)}.")
-        require_plot()
     reports = _reports(settings, name, delta)
     writers = {"table": lambda reports: "\n".join(map(_lines, reports)), "json": _json, "csv": _csv}
     with output(None) as write:
         write(writers[style](reports))
     if picture is not None:
-        _draw(reports, Path(picture))
+        _draw(reports, picture)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,18 +164,16 @@ def _finite(epsilon: float | None) -> float | None:
 
 
 def _draw(reports: Sequence[_Report], target: Path) -> None:
-    """Draw the sums over the number of charges, one plot per budget."""
-    from matplotlib.figure import Figure  # noqa: PLC0415
+    """Draw the sums over the number of charges, one panel per budget."""
+    from dpsql.interfaces.pictures.charts import Chart, ChartShape, plain_panel  # noqa: PLC0415
+    from dpsql.interfaces.pictures.drawings import save_chart  # noqa: PLC0415
 
-    figure = Figure(figsize=(6.4 * len(reports), 4.8), layout="tight")
-    for place, report in enumerate(reports, 1):
-        axes = figure.add_subplot(1, len(reports), place)
+    panels = []
+    for report in reports:
         charges = [point.charges for point in report.points]
-        curves = [*zip(*(point.epsilons for point in report.points), strict=True)]
-        for way, curve in zip(_WAYS, curves, strict=False):
-            if None not in curve:
-                axes.plot(charges, curve, ".-", label=way)
-        axes.axhline(float(report.pot.epsilon), linestyle=":", color="gray", label="budget")
-        axes.set(title=report.pot.name, xlabel="charges", ylabel=f"ε at δ = {report.delta}")
-        axes.legend()
-    figure.savefig(target)
+        curves = zip(*(point.epsilons for point in report.points), strict=True)
+        sums = {way: each for way, each in zip(_WAYS, curves, strict=False) if None not in each}
+        sums["budget"] = (float(report.pot.epsilon),) * len(charges)
+        title, labels = f"{report.pot.name}: ε at δ = {report.delta}", [f"{n:,}" for n in charges]
+        panels.append(plain_panel(ChartShape.LINES, title, labels, sums, charges))
+    save_chart(Chart(tuple(panels)), target)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from decimal import Decimal, InvalidOperation
 from functools import partial, wraps
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -168,6 +169,24 @@ def written_as(help_text: str, *styles: str) -> Callable[[Command], Command]:
         show_default=True,
         help=help_text,
     )
+
+
+def with_picture(help_text: str) -> Callable[[Command], Command]:
+    """Add --plot: a file that can be written, before anything is charged."""
+    about = f"{help_text}: .svg, or .png with the extra dpsql[png]."
+    return click.option("--plot", "picture", metavar="FILE", callback=_picture, help=about)
+
+
+def _picture(_context: click.Context, _option: click.Parameter, name: str | None) -> Path | None:
+    from dpsql.interfaces.pictures import drawings, png_chart  # noqa: PLC0415
+
+    path = None if name is None else Path(name)
+    if path is not None and path.suffix not in drawings.PICTURES:
+        endings = ", ".join(drawings.PICTURES)
+        raise click.UsageError(f"--plot takes a file that ends with {endings}.")
+    if path is not None and path.suffix == ".png":
+        png_chart.require_png()
+    return path
 
 
 def exact_epsilon(

@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING
 import click
 
 from dpsql.interfaces.cli.budget_commands import warn_of_lapsed_facts
-from dpsql.interfaces.cli.options import CommandSettings, exact_epsilon, with_settings, written_as
+from dpsql.interfaces.cli.options import (
+    CommandSettings,
+    exact_epsilon,
+    with_picture,
+    with_settings,
+    written_as,
+)
 from dpsql.interfaces.cli.output import output
 from dpsql.interfaces.cli.terminal import Progress, interruptible, note, show_error
 from dpsql.interfaces.receipts import cost_text
@@ -25,7 +31,6 @@ if TYPE_CHECKING:
     from dpsql.proxy import Proxy
 
 _FINE = Decimal("1e-4")
-PICTURES = (".png", ".svg", ".pdf")
 
 
 @click.command()
@@ -49,7 +54,7 @@ PICTURES = (".png", ".svg", ".pdf")
     help="The total ε.",
 )
 @written_as("How the estimates are written.", "table", "json", "csv")
-@click.option("--plot", "picture", metavar="FILE", help="Draw them too: .png, .svg or .pdf.")
+@with_picture("Draw them too")
 @click.option("--write", is_flag=True, help="Write the recommendation into the policy.")
 @with_settings
 def tune(
@@ -61,7 +66,7 @@ def tune(
     totals: tuple[str, ...],
     epsilon: Decimal,
     style: str,
-    picture: str | None,
+    picture: Path | None,
     write: bool,
 ) -> None:
     """Find the contribution bound of TABLE with the least error, privately. For the owner.
@@ -73,18 +78,14 @@ def tune(
     that epsilon. The budget of the analyst is charged. Nothing exact is printed, so results may
     enter the policy. Exit codes are those of `query`.
     """
-    from dpsql.interfaces import curves  # noqa: PLC0415
+    from dpsql.interfaces.pictures import curves  # noqa: PLC0415
 
-    if picture is not None:
-        if Path(picture).suffix not in PICTURES:
-            raise click.UsageError(f"--plot takes a file that ends with {', '.join(PICTURES)}.")
-        curves.require_plot()
     writers = {"table": curves.text, "json": curves.as_json, "csv": curves.as_csv}
     with output(None) as show:
         limits, answers, size = _estimated(settings, table, Wish(by, totals, epsilon))
         show(writers[style](limits))
     if picture is not None and (drawn := [tuned for tuned in limits if tuned.estimates]):
-        curves.draw(drawn, Path(picture))
+        curves.draw(drawn, picture)
     for answer in answers:
         note(cost_text(answer.receipt))
     if size is not None:

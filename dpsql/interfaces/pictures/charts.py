@@ -8,7 +8,7 @@ Titles have the marks of notices, whose sentences stand below.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 from enum import StrEnum
 from math import ceil, floor, isnan, log10
@@ -127,6 +127,23 @@ class Panel:
         if not points:
             return ""
         return max(points, key=lambda point: point.reach).around.removeprefix("± ")
+
+
+def plain_panel(
+    shape: ChartShape,
+    title: str,
+    labels: Sequence[str],
+    named: Mapping[str, Sequence[float | None]],
+    places: Sequence[float] = (),
+) -> Panel:
+    """Return numbers without intervals; those that are not finite are left out."""
+    series = tuple(Series(name, tuple(map(_plain_point, each))) for name, each in named.items())
+    return Panel(title, shape, tuple(labels), tuple(places or range(len(labels))), series)
+
+
+def _plain_point(value: float | None) -> Point | None:
+    is_drawn = value is not None and abs(value) <= LARGEST
+    return Point(value, None, f"{value:.3g}", "") if value is not None and is_drawn else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from os import PathLike
 from pathlib import Path
 
-from dpsql.interfaces.pictures.charts import chart_of
+from dpsql.interfaces.pictures.charts import Chart, chart_of
 from dpsql.interfaces.pictures.png_chart import png
 from dpsql.interfaces.pictures.svg_chart import svg
 from dpsql.interfaces.pictures.terminal_chart import picture
@@ -30,10 +30,19 @@ class Drawing:
 
         Raises ValueError for other suffixes, MissingExtra without the extra.
         """
-        match Path(path).suffix.lower():
-            case "" | ".svg":
-                Path(path).write_text(self._repr_svg_(), encoding="utf-8")
-            case ".png":
-                Path(path).write_bytes(png(chart_of(self.answer)))
-            case _:
-                raise ValueError("A picture is SVG or PNG: its name ends in .svg or .png.")
+        save_chart(chart_of(self.answer), path)
+
+
+PICTURES = (".svg", ".png")
+"""Suffixes of pictures."""
+
+
+def save_chart(chart: Chart, path: str | PathLike[str]) -> None:
+    """Write a chart by the suffix of the file. Raises as `Drawing.save` does."""
+    match Path(path).suffix.lower():
+        case "" | ".svg":
+            Path(path).write_text(svg(chart), encoding="utf-8")
+        case ".png":
+            Path(path).write_bytes(png(chart))
+        case _:
+            raise ValueError("A picture is SVG or PNG: its name ends in .svg or .png.")

@@ -52,7 +52,9 @@ def svg(chart: charts.Chart, label: str = "") -> str:
     if not chart.panels:
         parts.append(_text(0, y + _LINE, charts.NOTHING, "dim"))
         y += 2 * _LINE
-    about = escape(label or "A chart with whiskers of 95 % intervals")
+    has_whiskers = any(panel.largest_margin for panel in chart.panels)
+    whiskers = " with whiskers of 95 % intervals" if has_whiskers else ""
+    about = escape(label or f"A chart{whiskers}")
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {_n(y)}" '
         f'width="{WIDTH}" height="{_n(y)}" role="img" aria-label="{about}">'

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from math import log2
+from math import log2, log10
 from pathlib import Path
 from textwrap import wrap
 from typing import Any, assert_never
 
 from dpsql.interfaces.messages import printable
+from dpsql.interfaces.pictures.charts import Chart, ChartShape, plain_panel
+from dpsql.interfaces.pictures.drawings import save_chart
 from dpsql.interfaces.tables import sheet
 from dpsql.policy.edit import toml_key
 from dpsql.systems.risk import disclosure
@@ -254,18 +256,13 @@ def _numbers(crowd: disclosure.Crowd) -> dict[str, Any]:
 
 def draw(risk: disclosure.Disclosure, target: Path) -> None:
     """Draw k and the share of unique people by level, in the format of the file's suffix."""
-    from matplotlib.figure import Figure  # noqa: PLC0415
-
-    figure = Figure(figsize=(8, 4.8), layout="tight")
-    axes = figure.add_subplot()
-    places = range(len(risk.levels))
+    titles = [each.level.title for each in risk.levels]
     crowds = [each.crowd for each in risk.levels]
-    axes.plot(places, [max(1, crowd.k) for crowd in crowds], ".-", label="least k")
-    axes.plot(places, [max(1, crowd.median) for crowd in crowds], ".-", label="median k")
-    axes.set(yscale="log", ylabel="people in a class")
-    axes.set_xticks(places, [each.level.title for each in risk.levels], rotation=30, ha="right")
-    beside = axes.twinx()
-    beside.bar(places, [100 * crowd.alone for crowd in crowds], alpha=0.25, color="0.4")
-    beside.set(ylabel="people alone (%)", ylim=(0, 100))
-    axes.legend()
-    figure.savefig(target)
+    sizes = {
+        "least k": [log10(max(1, crowd.k)) for crowd in crowds],
+        "median k": [log10(max(1, crowd.median)) for crowd in crowds],
+    }
+    alone = {"": [100 * crowd.alone for crowd in crowds]}
+    size = plain_panel(ChartShape.LINES, "people in a class, as a power of 10", titles, sizes)
+    bars = plain_panel(ChartShape.BARS, "people alone (%)", titles, alone)
+    save_chart(Chart((size, bars)), target)

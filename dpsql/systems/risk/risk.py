@@ -8,10 +8,9 @@ from typing import Any
 
 import click
 
-from dpsql.interfaces.cli.options import CommandSettings, with_policy, written_as
+from dpsql.interfaces.cli.options import CommandSettings, with_picture, with_policy, written_as
 from dpsql.interfaces.cli.output import output
 from dpsql.interfaces.cli.terminal import Bar, columns, interruptible, note, show_error
-from dpsql.interfaces.cli.tune import PICTURES
 from dpsql.model.errors import DpsqlError
 
 _MOST_COLUMNS = 6
@@ -82,7 +81,7 @@ def _pairs(
     help="Least share of unique people for a set to identify.",
 )
 @written_as("How it is written.", "table", "json")
-@click.option("--plot", "picture", metavar="FILE", help="Draw k too: .png, .svg or .pdf.")
+@with_picture("Draw k too")
 @with_policy
 def risk(
     settings: CommandSettings,
@@ -90,7 +89,7 @@ def risk(
     *,
     table: str,
     style: str,
-    picture: str | None,
+    picture: Path | None,
     **options: Any,
 ) -> None:
     """Measure how identifiable people in TABLE are without names. For the owner only.
@@ -100,14 +99,9 @@ def risk(
     to other tables, and k by generalisation. Numbers are exact. Charges nothing, records nothing,
     and shows no value of the data. Proposals for the policy have names only.
     """
-    from dpsql.interfaces.curves import require_plot  # noqa: PLC0415
     from dpsql.systems.risk import disclosures  # noqa: PLC0415
     from dpsql.systems.risk.disclosure import Inspecting, Inspection  # noqa: PLC0415
 
-    if picture is not None:
-        if Path(picture).suffix not in PICTURES:
-            raise click.UsageError(f"--plot takes a file that ends with {', '.join(PICTURES)}.")
-        require_plot()
     inspection = Inspection(table, **options)
     with output(None) as write:
         try:
@@ -121,5 +115,5 @@ def risk(
             shown = disclosures.text(measured, columns(sys.stdout))
         write(shown)
     if picture is not None:
-        disclosures.draw(measured, Path(picture))
+        disclosures.draw(measured, picture)
     note("These are exact numbers of private rows: for the owner only.")

@@ -14,7 +14,13 @@ import click
 
 from dpsql.interfaces import records
 from dpsql.interfaces.amounts import loss_text, plain
-from dpsql.interfaces.cli.options import DIALECT, CommandSettings, exact_epsilon, with_settings
+from dpsql.interfaces.cli.options import (
+    DIALECT,
+    CommandSettings,
+    exact_epsilon,
+    with_picture,
+    with_settings,
+)
 from dpsql.interfaces.cli.output import output
 from dpsql.interfaces.cli.terminal import Progress, interruptible, note, show_error
 from dpsql.interfaces.messages import printable
@@ -36,7 +42,6 @@ _WRITERS: dict[str, Callable[..., str | bytes]] = {
     "jsonl": records.json_lines,
     "parquet": records.parquet,
 }
-_PICTURES = (".png", ".svg", ".pdf")
 
 
 def _pairs(
@@ -74,7 +79,7 @@ def _pairs(
     default="own",
     help="The method of the fit; mbi needs the extra synth.",
 )
-@click.option("--plot", "picture", metavar="FILE", help="Draw how near they are: .png, .svg, .pdf.")
+@with_picture("Draw how near they are")
 @click.option("--truth", is_flag=True, help="For the owner only: how near to the private rows.")
 @click.option("--explain", "only_explain", is_flag=True, help="Show the price; free.")
 @DIALECT
@@ -86,7 +91,7 @@ def synth(
     source: str,
     target: str | None,
     style: str | None,
-    picture: str | None,
+    picture: Path | None,
     truth: bool,
     only_explain: bool,
     **options: Any,
@@ -102,7 +107,7 @@ def synth(
     ending = Path(target or "").suffix.removeprefix(".")
     style = style or (ending if ending in _WRITERS else "csv")
     rows, mbi = options.pop("rows"), options.pop("fit") == "mbi"
-    _require(style, picture, mbi=mbi)
+    _require(style, mbi=mbi)
     if only_explain:
         from dpsql.systems.synthesis.synthesis import ExplainSynthesis  # noqa: PLC0415
 
@@ -121,19 +126,14 @@ def synth(
     note(cost_text(table.receipt))
 
 
-def _require(style: str, picture: str | None, *, mbi: bool) -> None:
+def _require(style: str, *, mbi: bool) -> None:
     """Refuse impossible options before anything is charged."""
-    from dpsql.interfaces.curves import require_plot  # noqa: PLC0415
     from dpsql.systems.synthesis.mbi_fit import require_mbi  # noqa: PLC0415
 
     if mbi:
         require_mbi()
     if style == "parquet":
         records.require_parquet()
-    if picture is not None:
-        if Path(picture).suffix not in _PICTURES:
-            raise click.UsageError(f"--plot takes a file that ends with {', '.join(_PICTURES)}.")
-        require_plot()
 
 
 def _with_proxy(
@@ -176,7 +176,7 @@ def price_text(plan: SynthesisPlan) -> str:
 
 
 def _tell(
-    settings: CommandSettings, table: SyntheticTable, picture: str | None, *, truth: bool
+    settings: CommandSettings, table: SyntheticTable, picture: Path | None, *, truth: bool
 ) -> None:
     """Show the measured tables and the distance of the rows to them.
 
@@ -188,7 +188,7 @@ def _tell(
     near = to_released(table)
     exact = to_rows(table, true_rows(settings.policy, table.source)) if truth else ()
     if picture is not None:
-        _draw(near, exact, Path(picture))
+        _draw(near, exact, picture)
     for line in _report(table, near):
         note(line)
     if truth:
@@ -223,19 +223,17 @@ def _draw(near: Sequence[Closeness], exact: Sequence[Closeness], target: Path) -
 
     Shows the distance to the noisy table, and to the private rows if known.
     """
-    from matplotlib.figure import Figure  # noqa: PLC0415
+    from dpsql.interfaces.pictures.charts import Chart, ChartShape, plain_panel  # noqa: PLC0415
+    from dpsql.interfaces.pictures.drawings import save_chart  # noqa: PLC0415
 
+    falling = sorted(near, key=lambda each: -each.variation)
+    labels = [" - ".join(each.columns) for each in falling]
     true = {each.columns: each.variation for each in exact}
-    falling = sorted(near, key=lambda each: each.variation)
-    places, high = range(len(falling)), 0.4 if true else 0.8
-    figure = Figure(figsize=(6.4, 1.2 + 0.22 * len(falling) * (2 if true else 1)), layout="tight")
-    axes = figure.add_subplot()
-    noisy = [each.variation for each in falling]
-    axes.barh([n + high / 2 * bool(true) for n in places], noisy, high, label="noisy table")
+    shown = {"noisy table": [each.variation for each in falling]}
     if true:
-        private = [true[each.columns] for each in falling]
-        axes.barh([n - high / 2 for n in places], private, high, label="private rows: owner only")
-        axes.legend()
-    axes.set_yticks(list(places), [" - ".join(each.columns) for each in falling])
-    axes.set(xlabel="total variation" if true else "total variation to the noisy table")
-    figure.savefig(target)
+        shown["private rows: owner only"] = [true[each.columns] for each in falling]
+    panels = (
+        plain_panel(ChartShape.BARS, f"total variation to the {name}", labels, {"": values})
+        for name, values in shown.items()
+    )
+    save_chart(Chart(tuple(panels)), target)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from math import log2
 from pathlib import Path
 from typing import Any
 
+from dpsql.interfaces.pictures.charts import Chart, ChartShape, plain_panel
+from dpsql.interfaces.pictures.drawings import save_chart
 from dpsql.interfaces.tables import grid
-from dpsql.model.errors import MissingExtra
 from dpsql.owner.tuning import Estimate, Tuned
 
 _WIDTH = 24
@@ -122,24 +124,15 @@ def as_csv(limits: Sequence[Tuned]) -> str:
     return "\n".join([",".join(["name", *_FIELDS, "recommended"]), *lines]) + "\n"
 
 
-def require_plot() -> None:
-    """Raise MissingExtra unless a picture can be drawn. Called before anything is charged."""
-    try:
-        import matplotlib.figure  # noqa: F401, PLC0415
-    except ImportError:
-        raise MissingExtra("A plot needs the extra: pip install 'dpsql[plot]'.") from None
-
-
 def draw(curves: Sequence[Tuned], target: Path) -> None:
-    """Draw the curves in the format of the file's suffix."""
-    from matplotlib.figure import Figure  # noqa: PLC0415
-
-    figure = Figure(figsize=(6.4 * len(curves), 4.8), layout="tight")
-    for place, tuned in enumerate(curves, 1):
-        axes = figure.add_subplot(1, len(curves), place)
+    """Draw the estimated errors of one group by the logarithm of the bound."""
+    panels = []
+    for tuned in curves:
         limits = [float(e.limit) for e in tuned.estimates]
-        for field in ("cut", "noise", "error"):
-            axes.plot(limits, [getattr(e, field) for e in tuned.estimates], ".-", label=field)
-        axes.set(xscale="log", xlabel=tuned.title, ylabel="estimated error of one group")
-        axes.legend()
-    figure.savefig(target)
+        named = {
+            key: [getattr(e, key) for e in tuned.estimates] for key in ("cut", "noise", "error")
+        }
+        title, places = f"error of one group by {tuned.title}", [*map(log2, limits)]
+        labels = [*map(number, limits)]
+        panels.append(plain_panel(ChartShape.LINES, title, labels, named, places))
+    save_chart(Chart(tuple(panels)), target)
