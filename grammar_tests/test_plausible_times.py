@@ -4,19 +4,30 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import date
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
 from dpsql.compiler.infer import infer
 from dpsql.compiler.infer.column_facts import FactSource
-from dpsql.compiler.plan.private_plan import PrivateBlock
+from dpsql.compiler.plan.measurement_kinds import RangeVote
+from dpsql.compiler.plan.private_plan import FoundNorm, Poll, PrivateBlock
 from dpsql.model.errors import PolicyError, Reason, Refused
 from dpsql.model.vocabulary import Policy
 from dpsql.policy.load import load
-from grammar_tests import proxy_kit, world
+from grammar_tests import laws, proxy_kit, world
 from grammar_tests.bound import over
-from grammar_tests.laws import PlainEngine, compiled, integers, violation, without_unit
+from grammar_tests.laws import (
+    PlainEngine,
+    compiled,
+    integers,
+    noiseless,
+    violation,
+    without_unit,
+)
+from grammar_tests.test_contribution_bounds import crowd
+from grammar_tests.test_contribution_bounds import shop as shop_of
 
 DAYS = (date(1900, 1, 1), date(2199, 12, 31))
 AGE = "DATE_DIFF('hour', placed_at, TIMESTAMP '2024-06-01')"
@@ -108,6 +119,54 @@ def test_days_that_are_trusted_are_caught(shop: tuple[Policy, PlainEngine]) -> N
     here = integers(mixed, engine)
     with without_unit(engine.connection, ("DELETE FROM orders WHERE customer_id = 1",)):
         assert violation(mixed, here, integers(mixed, engine)) is not None
+
+
+SINCE = "DATE_DIFF('hour', day, DATE '2024-06-01')"
+RANK = f"SELECT QUANTILE_DISC({SINCE}, 0.3) AS q FROM logins"
+SPREAD = f"SELECT VAR_POP({SINCE}) AS v FROM logins"
+
+
+def is_plain(sql: str, norm: int) -> bool:
+    """Whether a number of logins on days without bounds is the plain one, without any noise."""
+    policy, engine = shop_of(crowd(8, most=4))
+    found = compiled(sql, without_bounds(policy, DAYS), engine, norm=Fraction(norm))
+    ((ours,),), _ = noiseless(found, engine)
+    ((plain,),) = engine.rows(sql)
+    return bool(ours == pytest.approx(plain, rel=1e-6))
+
+
+@pytest.mark.parametrize(("sql", "norm"), [(RANK, 10**4), (SPREAD, 10**16)])
+def test_numbers_that_these_days_bound_have_a_fine_grid(
+    sql: str, norm: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Wrong twin: numbers of three centuries count as bounded, and are rounded to their grid."""
+    assert is_plain(sql, norm)
+    monkeypatch.setattr(infer, "LONGEST", 1 << 40)
+    assert not is_plain(sql, norm)
+
+
+@pytest.mark.parametrize(
+    ("sql", "days", "searched"),
+    [(RANK, DAYS, True), (RANK, None, False), (RANK.replace("hour", "year"), DAYS, False)],
+    ids=["long", "declared", "short"],
+)
+def test_only_long_numbers_of_days_without_bounds_are_searched(
+    sql: str,
+    days: tuple[date, date] | None,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    searched: bool,
+) -> None:
+    votes, find = [], laws.found
+
+    def found(poll: Poll, norm: Fraction) -> FoundNorm:
+        votes.append(poll.block.vote)
+        return find(poll, norm)
+
+    monkeypatch.setattr(laws, "found", found)
+    policy, engine = shop_of(crowd(8))
+    compiled(sql, without_bounds(policy, days) if days else policy, engine, norm=Fraction(10**4))
+    assert any(isinstance(vote, RangeVote) for vote in votes) == searched
 
 
 @pytest.mark.parametrize(

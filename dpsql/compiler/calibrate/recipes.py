@@ -56,15 +56,13 @@ def bounded_call(
 
 
 def _only_wide(bounded: BoundedBlock, place: int) -> bool:
-    """Test whether an argument is bounded only under the largest assumed number of rows per unit.
+    """Test whether an argument has no other bounds than far too large ones.
 
     It is False if the analyst gives bounds.
     """
-    kinds = bounded.arguments[place], *bounded.wide[place : place + 1]
-    plain, *wide = (
-        not facts or (facts[0].type.is_numeric and facts[0].interval.is_bounded) for facts in kinds
-    )
-    return not plain and wide == [True] and bounded.block.measures[place].call.clip is None
+    facts = bounded.wide[place] if bounded.wide else ()
+    numeric = bool(facts) and facts[0].type.is_numeric and facts[0].interval.is_bounded
+    return numeric and bounded.block.measures[place].call.clip is None
 
 
 def parts_of(block: PrivateBlock, recipe: Recipe, call: BoundedCall) -> tuple[Measurement, ...]:

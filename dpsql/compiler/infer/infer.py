@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from itertools import product
 from math import prod
 
@@ -31,6 +32,9 @@ from dpsql.model.walk import refs, relations, walk
 
 AVERAGES = frozenset("avg variance var_pop stddev stddev_pop".split())
 """Aggregates that divide by the number of rows with a value of their argument."""
+
+LONGEST = 1 << 16
+"""Length of bounds up to which the days that a policy assumes bound a number closely enough."""
 
 _PLAIN = frozenset({Kind.BOOLEAN, Kind.INTEGER, Kind.VARCHAR, Kind.DATE})
 """Types with the same equality of values in Python and in the engine."""
@@ -91,8 +95,7 @@ class _Block:
 
     def bounded(self) -> BoundedBlock:
         arguments = self._arguments(self.origin)
-        numbers = [facts for each in arguments for facts in each if facts.type.is_numeric]
-        wide = () if all(facts.interval.is_bounded for facts in numbers) else self._wide()
+        wide = self._wide(arguments)
         determined = [refs(key.expression) <= self.block.determined for key in self.block.keys]
         if self.block.groups is not None and self.block.keys:
             domain = self._listed(self.block.groups)
@@ -147,15 +150,36 @@ class _Block:
         policy is believed.
         """
         calls = [measure.call for measure in self.block.measures]
-        if not arguments or domain is None or [c.function in AVERAGES for c in calls] != [True]:
+        if (
+            not any(arguments)
+            or domain is None
+            or [c.function in AVERAGES for c in calls] != [True]
+        ):
             return arguments
         doubting = Columns(self.block.rows, replace(self.origin, doubts=True))
         nullable = doubting.facts(calls[0].args[0]).nullable
         return ((replace(arguments[0][0], nullable=nullable),),)
 
-    def _wide(self) -> tuple[tuple[Facts, ...], ...]:
-        """Return the arguments under the largest assumed number of rows per unit."""
-        return self._arguments(replace(self.origin, most_rows=MOST_ROWS))
+    def _wide(self, arguments: tuple[tuple[Facts, ...], ...]) -> tuple[tuple[Facts, ...], ...]:
+        """Return the numbers whose bounds are far larger than their values, and () for others.
+
+        They are bounded under the largest assumed number of rows per unit only, or by the days that
+        a policy assumes of all dates.
+        """
+        unbounded = [bool(each) and _is_unbounded(each[0]) for each in arguments]
+        long = [bool(each) and _is_long(each[0]) for each in arguments]
+        if not any(unbounded) and not any(long):
+            return ()
+        most = self._arguments(replace(self.origin, most_rows=MOST_ROWS))
+        calls = [measure.call for measure in self.block.measures]
+        by_days = [
+            each and _is_unbounded(self.rows.facts(call.args[0]))
+            for each, call in zip(long, calls, strict=True)
+        ]
+        return tuple(
+            facts if free or days else ()
+            for facts, free, days in zip(most, unbounded, by_days, strict=True)
+        )
 
     def _within(self) -> Iterator[Within]:
         """Yield the keys that are equal to a column of a stage in every row."""
@@ -197,6 +221,16 @@ class _Block:
     def _finite(self) -> Columns:
         """Return the columns under the assumption that no stored moment is infinite."""
         return Columns(self.block.rows, replace(self.origin, finite=True))
+
+
+def _is_unbounded(facts: Facts) -> bool:
+    return facts.type.is_numeric and not facts.interval.is_bounded
+
+
+def _is_long(facts: Facts) -> bool:
+    """Test whether a number has more places in its bounds than a choice has candidates."""
+    lo, hi = facts.interval.lo, facts.interval.hi
+    return isinstance(lo, Fraction) and isinstance(hi, Fraction) and hi - lo > LONGEST
 
 
 def _of_rows(arg: Expression) -> bool:

@@ -185,8 +185,8 @@ class BoundedBlock:
     `key_combinations` is the number of combinations of the keys that the unit does not determine
     (None: unbounded). `tested` has facts of the conditions of measures, and of expressions that
     they compare with constants. Keys that are not `within` earlier releases have no rows. `wide`
-    are the arguments if no unit has more rows than `MOST_ROWS`, where they have no bounds
-    otherwise. A domain of private keys was `shown` before.
+    are the arguments with far too large bounds, () for others: those of units of `MOST_ROWS` rows,
+    or of all days that a policy assumes of times. A domain of private keys was `shown` before.
     """
 
     block: PrivateBlock
