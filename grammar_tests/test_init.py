@@ -28,6 +28,7 @@ from dpsql.policy.budget_choices import likely, odds
 from dpsql.policy.column_words import column_words
 from dpsql.policy.init import Decisions, draft
 from dpsql.policy.load import load
+from dpsql.policy.policy_keys import KEYS, draft_comment
 from dpsql.policy.unit_paths import key_of, paths, proposals, unit_called
 from dpsql.policy.update import update
 from dpsql.proxy import Proxy
@@ -322,6 +323,14 @@ def policy_of(company: Schema, folder: Path) -> Path:
     decisions = decided(company, given, recommendation)
     path.write_text(draft(company, Database("duckdb", "x"), decisions), encoding="utf-8")
     return path
+
+
+def test_the_comments_of_drafts_are_those_of_the_keys() -> None:
+    text = draft(schema(COMPANY), Database("duckdb", "x"))
+    with_comments = {(s, key.name) for s, keys in KEYS.items() for key in keys if key.draft}
+    assert {
+        each for each in with_comments if "\n".join(draft_comment(*each)) in text
+    } == with_comments
 
 
 def test_a_draft_says_what_is_risked(tmp_path: Path) -> None:

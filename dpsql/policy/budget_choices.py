@@ -9,6 +9,7 @@ from dpsql.accountants import ACCOUNTANTS, get
 from dpsql.accountants.remaining import questions
 from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.vocabulary import DEFAULT_ACCOUNTANT, Budget, Loss
+from dpsql.policy.policy_keys import draft_comment
 from dpsql.policy.value_reader import UNDECIDED
 
 EPSILON = Decimal(1)
@@ -110,7 +111,7 @@ def budget_lines(choice: BudgetChoice, units: int | None) -> Iterator[str]:
     yield f"# it. At ε = {plain_number(budget.epsilon)} {change}:"
     yield f"# {guess}."
     yield f"# The factor is {more}. Begin low: what was told is never taken back."
-    yield "# δ is a chance that this does not hold: well below 1 / number of people."
+    yield from draft_comment("budgets.B", "delta")
     advised = plain_number(recommended_delta(units))
     yield f"# Recommended: ε = {plain_number(EPSILON)}, δ = {advised}."
     yield f"# So many questions it pays for by accountant: {counts}."

@@ -18,6 +18,7 @@ from dpsql.policy.check_constraints import NUMBERS, Check, checks
 from dpsql.policy.column_words import column_words, identifies, is_amount
 from dpsql.policy.edit import toml_key
 from dpsql.policy.file_drafts import TypesFrom, section_lines, type_part
+from dpsql.policy.policy_keys import draft_comment
 from dpsql.policy.private_views import materialize
 from dpsql.policy.unit_paths import dictionaries
 from dpsql.policy.value_reader import UNDECIDED
@@ -172,29 +173,20 @@ class Drafter:
             named = [_text(f"{table}.{column}") for table, column in unit.columns]
             yield f"columns = [{', '.join(named)}]"
         yield 'neighbours = "add_remove"'
-        yield "# The most that all budgets below spend together. A number limits them further."
+        yield from draft_comment("privacy_unit", "epsilon")
         yield f"epsilon = {_text(SUM)}"
 
     def defaults(self) -> Iterator[str]:
         """Yield the lines of the defaults for tables."""
-        yield "# What holds for every table and column that does not say otherwise. How much one"
-        yield "# unit adds, and how large numbers are, is found for each question, privately. What"
-        yield "# you know costs less noise: max_groups_per_unit = 20, max_rows_per_group = 50; of"
-        yield "# columns bounds = [0, 100] instead of private_bounds; and what is listed is shown"
-        yield '# without a threshold: values = ["a", "b"]. All of it is public.'
-        yield "# Answers over the wire wait where expected_rows of a table is undeclared. If nobody"
-        yield "# knows it, dpsql tune TABLE finds it."
+        yield from draft_comment("defaults", "access")
         yield "[defaults]"
         yield 'access = "private"'
         if self.nullable:
             yield "nullable = true"
-        yield "# Averages and extremes of dates and times clip them to these days, unless a column"
-        yield "# has bounds. Keys are not listed by them. Nothing of it is read from rows."
+        yield from draft_comment("defaults", "times")
         yield f"times = [{', '.join(map(str, PLAUSIBLE))}]"
         if any(len(routes.links) > 1 for routes in self.routes.values()):
-            yield "# Some rows name several people: they belong to all of them if the others are"
-            yield '# "protected", too, and then need max_rows_per_unit over all links. If they are'
-            yield '# "unprotected", nothing is promised to them about these rows.'
+            yield from draft_comment("defaults", "other_people")
             yield f"other_people = {_text(self.decisions.other_people)}"
 
     def left_out(self) -> Iterator[str]:

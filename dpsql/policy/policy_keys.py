@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from decimal import Decimal
+from textwrap import wrap
 from typing import Any, NamedTuple
 
 from dpsql.ledgers import LedgerPlace
@@ -30,12 +31,15 @@ Read = Callable[[Reader, str, Any], Any]
 
 
 class PolicyKey(NamedTuple):
-    """A key of one table; a `needed` one is also read where it is absent."""
+    """A key of one table; a `needed` one is also read where it is absent. `draft` is the comment
+    above it in the drafts of `dpsql init`.
+    """
 
     name: str
     says: str = ""
     read: Read | None = None
     needed: bool = False
+    draft: str = ""
 
 
 def one_of(*options: str) -> Read:
@@ -118,15 +122,15 @@ KEYS: dict[str, tuple[PolicyKey, ...]] = {
         PolicyKey("columns", "the same of several tables that hold the same ids"),
         PolicyKey("period", '`{ every = "month", from = "2024-01", of = { events = "occurred_at" } }`: a unit is what one person did in one month, with a budget for each (`dpsql help periods`)'),
         PolicyKey("neighbours", '`"add_remove"` (default) or `"replace"`'),
-        PolicyKey("epsilon"), PolicyKey("delta", "the most that all analysts spend of all budgets together (below: groups)"),
+        PolicyKey("epsilon", draft="The most that all budgets below spend together. A number limits them further."), PolicyKey("delta", "the most that all analysts spend of all budgets together (below: groups)"),
         *AS_OF_A_POT,
     ),
     "defaults": (
-        PolicyKey("access", '`"private"`; what anybody may see is said of each table', one_of("private")),
+        PolicyKey("access", '`"private"`; what anybody may see is said of each table', one_of("private"), draft='What holds for every table and column that does not say otherwise. How much one unit adds, and how large numbers are, is found for each question, privately. What you know costs less noise: max_groups_per_unit = 20, max_rows_per_group = 50; of columns bounds = [0, 100] instead of private_bounds; and what is listed is shown without a threshold: values = ["a", "b"]. All of it is public. Answers over the wire wait where expected_rows of a table is undeclared. If nobody knows it, dpsql tune TABLE finds it.'),
         PolicyKey("nullable", "of every column", Reader.flag),
-        PolicyKey("times", "of every private table", times_of),
+        PolicyKey("times", "of every private table", times_of, draft="Averages and extremes of dates and times clip them to these days, unless a column has bounds. Keys are not listed by them. Nothing of it is read from rows."),
         PolicyKey("max_rows_per_unit", read=limit_of), PolicyKey("max_groups_per_unit", read=limit_of), PolicyKey("max_rows_per_group", "of every private table with one `link`", limit_of),
-        PolicyKey("other_people", "of every one of `links` but the first", one_of("protected", "unprotected")),
+        PolicyKey("other_people", "of every one of `links` but the first", one_of("protected", "unprotected"), draft='Some rows name several people: they belong to all of them if the others are "protected", too, and then need max_rows_per_unit over all links. If they are "unprotected", nothing is promised to them about these rows.'),
     ),
     "tables.T": (
         PolicyKey("access", '`"private"` or `"public"`; a table not named does not exist'),
@@ -169,7 +173,7 @@ KEYS: dict[str, tuple[PolicyKey, ...]] = {
         PolicyKey("published", "of a public column: `true` says that anybody may know the keys, names, birth dates or identity numbers in it; `check` does not report it", Reader.flag),
     ),
     "budgets.B": (
-        PolicyKey("epsilon", read=_epsilon, needed=True), PolicyKey("delta", "the pot", _delta, needed=True),
+        PolicyKey("epsilon", read=_epsilon, needed=True), PolicyKey("delta", "the pot", _delta, needed=True, draft="δ is a chance that this does not hold: well below 1 / number of people."),
         PolicyKey("accountant", '`"zcdp"` (default), `"pure"` (δ = 0), `"approximate"`, `"tight"`, or one of another package (entry point `dpsql.accountants`); never changed later', Reader.text),
         PolicyKey("query_epsilon", "the price of one query, unless it asks for another; default <query_epsilon>", _epsilon),
         PolicyKey("max_query_epsilon", "the most one query may ask for; default <max_query_epsilon>", _epsilon),
@@ -255,6 +259,12 @@ KEYS: dict[str, tuple[PolicyKey, ...]] = {
 def only_keys(reader: Reader, section: str) -> None:
     """Refuse keys of a table that have no row."""
     reader.only(*(key.name for key in KEYS[section]))
+
+
+def draft_comment(section: str, name: str) -> list[str]:
+    """Return the comment above a key in drafts, in lines."""
+    (said,) = (key.draft for key in KEYS[section] if key.name == name)
+    return [f"# {line}" for line in wrap(said, 96, break_long_words=False, break_on_hyphens=False)]
 
 
 def read_values(reader: Reader, section: str) -> dict[str, Any]:
