@@ -10,8 +10,8 @@ limits. A draw makes histograms and answers with the real noise, over integers t
 up once for each limit (`benchmarks.redrawn`). `inside` is the share of intervals that hold the
 plain number, `low` that of low ends which do, and `noise` that of intervals of noise alone.
 `width` is the median of half-widths over true numbers, `best` that width over the narrowest of one
-fixed limit that somebody declares who knows the data, and `guess` the share of draws that call an
-end a guess.
+fixed limit that somebody declares who knows the data. `guess` is the share of draws that call an
+end a guess, or `limit` where the answer says that what a declared limit leaves out is unknown.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from benchmarks.drafts import Price
 from benchmarks.redrawn import Redrawn, fixed_limits
 from dpsql.mechanisms.entropy import Entropy
 from dpsql.model.errors import Refused
+from dpsql.model.notices import Clipped, FewValues, Notice, Sampled
 from dpsql.model.vocabulary import Answer
 from dpsql.policy import demo
 from dpsql.proxy import Proxy
@@ -173,7 +174,23 @@ def judged(redrawn: Redrawn, sql: str, truth: dict[Any, Any], wanted: Drawn) -> 
     width = median(c.width for c in numbers)
     best = best_width(redrawn, truth, wanted)
     ratio = "" if best is None else f"{width / best:.2f}"
-    return (*(f"{share:.3f}" for share in shares), f"{width:.2%}", ratio, f"{guesses:.0%}")
+    mark = LIMIT if any(map(is_declared_limit, answers[0].notices)) else f"{guesses:.0%}"
+    return (*(f"{share:.3f}" for share in shares), f"{width:.2%}", ratio, mark)
+
+
+LIMIT = "limit"
+"""Mark of answers that call the effect of a declared limit unknown, and not in their intervals."""
+
+
+def is_declared_limit(notice: Notice) -> bool:
+    """Test whether a notice says that a declared limit leaves out rows or groups."""
+    match notice:
+        case Clipped(rows=rows):
+            return rows is not None
+        case FewValues() | Sampled():
+            return True
+        case _:
+            return False
 
 
 def best_width(redrawn: Redrawn, truth: dict[Any, Any], wanted: Drawn) -> float | None:
@@ -285,7 +302,7 @@ def summary(rows: Sequence[Row]) -> str:
 
 
 def _is_marked(guess: str) -> bool:
-    return float(guess.rstrip("%")) >= 50
+    return guess == LIMIT or float(guess.rstrip("%")) >= 50
 
 
 def main() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from decimal import Decimal
+from math import nan
 from statistics import mean
 from typing import Any
 
@@ -17,11 +18,10 @@ from benchmarks.redrawn import CHARGED, NONE, Redrawn
 from benchmarks.truth import HEADER, Drawn, Row, cells, measured, summary, world
 from benchmarks.unknown import count_numbers
 from dpsql.compiler.plan.private_plan import BlockPlan, PrivatePlan
+from dpsql.model.notices import Ranked, RankedBy
 from dpsql.model.tree import INTEGER, VARCHAR
 from dpsql.model.vocabulary import Answer, Column, Request
-from grammar_tests.bound import shop
 from grammar_tests.draws import ENTROPY
-from grammar_tests.laws import compiled
 
 TRUTH: dict[Any, Any] = {("a",): ("a", 100), ("b",): ("b", 50), ("c",): ("c", 0)}
 
@@ -51,17 +51,20 @@ def test_questions_are_counted_as_held_or_as_guesses() -> None:
         ("zcdp", "x", "1", "a", "0.950", "0.980", "0.900", "1%", "1.50", "0%"),
         ("zcdp", "x", "1", "b", "0.800", "0.960", "0.940", "1%", "1.10", "50%"),
         ("zcdp", "x", "1", "c", "0.800", "0.990", "0.800", "1%", "1.50", "0%"),
+        ("zcdp", "x", "1", "e", "0.100", "0.960", "0.100", "1%", "1.50", "limit"),
         ("zcdp", "x", "1", "d", "", "", "", "", "", "refused: unbounded-input"),
     ]
     assert summary(rows) == (
-        "1 of 3 questions hold in 93 %, 2 with guesses; low ends hold in 97 % for 2;"
+        "1 of 4 questions hold in 93 %, 3 with guesses; low ends hold in 97 % for 2;"
         " noise alone: 1; width over the best, median: 1.50"
     )
 
 
 def test_numbers_with_an_unknown_error_are_counted() -> None:
-    sql = "SELECT COUNT(*) AS n, MEDIAN(age) AS m, ARG_MAX(country, age) AS c FROM customers"
-    assert count_numbers(compiled(sql, *shop())) == {"numbers": 3, "unknown": 2, "ranked": 1}
+    ranked = Ranked((2,), RankedBy.RANK, 9)
+    drawn = replace(answer(2.0), margins=((None, 2.0, nan), (None, nan, nan), (None, 1.0, nan)))
+    assert count_numbers(drawn, (ranked,)) == {"numbers": 2, "unknown": 2, "ranked": 1}
+    assert count_numbers(drawn, ())["ranked"] == 0
 
 
 ONE = Decimal(1)
