@@ -14,15 +14,8 @@ from enum import StrEnum
 from hashlib import sha256
 from typing import NamedTuple
 
-from dpsql.ledgers import Ceiling, Stopped, codec
-from dpsql.ledgers.delegates import (
-    Delegations,
-    delegation_lists,
-    names_below,
-    read_delegation,
-    read_delegations,
-    require_chain,
-)
+from dpsql.ledgers import Ceiling, Stopped, codec, delegates
+from dpsql.ledgers.delegates import names_below
 from dpsql.ledgers.windows import (
     LossSums,
     OpenWindow,
@@ -115,7 +108,7 @@ class State:
     limits: dict[str, Ceiling] = field(default_factory=dict)
     stopped: frozenset[Stopped] = frozenset()
     windows: dict[str, OpenWindow] = field(default_factory=dict)
-    delegations: Delegations = field(default_factory=dict)
+    delegations: delegates.Delegations = field(default_factory=dict)
     time: int = 0
 
     def charged(self) -> set[str]:
@@ -154,7 +147,7 @@ class State:
         }
         stopped = sorted([s.budget or "", s.analyst or ""] for s in self.stopped)
         windows = {text: window.lists() for text, window in self.windows.items()}
-        agents = delegation_lists(self.delegations)
+        agents = delegates.delegation_lists(self.delegations)
         return codec.canonical(
             {
                 **({"shared": shared} if shared else {}),
@@ -200,7 +193,7 @@ def checkpointed(row: EntryRow, recorded: bytes) -> State:
             },
             stopped=frozenset(Stopped(of or None, by or None) for of, by in read["stopped"]),
             windows={text: read_window(of) for text, of in read.get("windows", {}).items()},
-            delegations=read_delegations(read.get("delegations", ())),
+            delegations=delegates.read_delegations(read.get("delegations", ())),
             time=max(row.time, read["time"]) if "time" in read else 0,
         )
     except (TypeError, ValueError, KeyError):
@@ -369,11 +362,11 @@ class _Fold:
             return
         scope_of = json.loads(str(row.event))
         terms = str(row.question), str(scope_of[0]), str(row.epsilon), str(row.policy_version)
-        new = read_delegation(agent, *terms)
+        new = delegates.read_delegation(agent, *terms)
         if row.budget != new.title or scope_of[1:3] not in ([[agent]], [[agent], None]):
             raise ValueError("the limit of a delegation covers its agent")
         charged = {by for _, by in self._losses} | {by for _, by, _ in self._shared}
-        require_chain(self._delegations, new, charged)
+        delegates.require_chain(self._delegations, new, charged)
         self._delegations[agent] = new
 
     def state(self, sequence: int, last: bytes) -> State:

@@ -22,19 +22,13 @@ from decimal import Decimal
 from fractions import Fraction
 from math import floor
 
-from dpsql.compiler.aggregates.recipe import (
-    BoundedCall,
-    Parts,
-    conjunction,
-    count_clip,
-    counted,
-    no_bounds_of_totals,
-)
+from dpsql.compiler.aggregates import recipe
+from dpsql.compiler.aggregates.recipe import counted
 from dpsql.compiler.plan.measurement_kinds import ClippedSum, DistinctCount, DistinctSum
 from dpsql.model.tree import BOOLEAN, Expression, Literal, scalar
 
 
-def distinct_values(bounded: BoundedCall) -> DistinctCount:
+def distinct_values(bounded: recipe.BoundedCall) -> DistinctCount:
     """Return the measurement of COUNT(DISTINCT x); raises `Refused` if nothing limits a unit's
     values.
     """
@@ -44,25 +38,25 @@ def distinct_values(bounded: BoundedCall) -> DistinctCount:
     listed = _listed(bounded)
     if listed is not None and (bounded.rows is None or len(listed) < bounded.rows):
         inside = scalar("in", bounded.expression, *listed, kind=BOOLEAN)
-        return _part(bounded, conjunction(condition, inside), len(listed), chosen=True)
-    return _part(bounded, condition, count_clip(bounded), chosen=not bounded.rows_proved)
+        return _part(bounded, recipe.conjunction(condition, inside), len(listed), chosen=True)
+    return _part(bounded, condition, recipe.count_clip(bounded), chosen=not bounded.rows_proved)
 
 
-def over_values(bounded: BoundedCall, parts: Parts) -> Parts:
+def over_values(bounded: recipe.BoundedCall, parts: recipe.Parts) -> recipe.Parts:
     """Return the moments of one argument; with DISTINCT each value counts once.
 
     Bounds on a unit's contribution to a group do not apply to values that other units have too.
     """
     if not bounded.call.distinct:
         return parts
-    no_bounds_of_totals(bounded)
+    recipe.no_bounds_of_totals(bounded)
     values = distinct_values(replace(bounded, call=replace(bounded.call, clip=None)))
     return tuple(
         _summed(bounded, values, part) if isinstance(part, ClippedSum) else values for part in parts
     )
 
 
-def _summed(bounded: BoundedCall, values: DistinctCount, part: ClippedSum) -> DistinctSum:
+def _summed(bounded: recipe.BoundedCall, values: DistinctCount, part: ClippedSum) -> DistinctSum:
     """Build the sum of a moment over distinct values, bounded by the total of listed values."""
     total = DistinctSum(
         values=values,
@@ -90,16 +84,16 @@ def _steps(value: Literal, part: ClippedSum) -> int:
 
 
 def _part(
-    bounded: BoundedCall, condition: Expression | None, most: int, *, chosen: bool
+    bounded: recipe.BoundedCall, condition: Expression | None, most: int, *, chosen: bool
 ) -> DistinctCount:
-    fewer = most if bounded.call.clip is None else min(most, count_clip(bounded))
+    fewer = most if bounded.call.clip is None else min(most, recipe.count_clip(bounded))
     chosen = chosen or bounded.call.clip is not None
     return DistinctCount(
         argument=bounded.expression, condition=condition, total_upper=fewer, chosen=chosen
     )
 
 
-def _listed(bounded: BoundedCall) -> tuple[Literal, ...] | None:
+def _listed(bounded: recipe.BoundedCall) -> tuple[Literal, ...] | None:
     """Return the possible values of x as constants; None if they are not finitely many.
 
     NaN counts as a value for DISTINCT and is never listed.

@@ -10,14 +10,8 @@ from typing import TypeAlias
 
 from sqlglot import exp
 
+from dpsql.dialects.reading import interval_literals
 from dpsql.dialects.reading.function_names import PARTS
-from dpsql.dialects.reading.interval_literals import (
-    Duration,
-    duration_of,
-    interval_text,
-    later,
-    opposite,
-)
 from dpsql.dialects.reading.literals import casted
 from dpsql.dialects.reading.nodes import Origin
 from dpsql.dialects.reading.window_frames import Read
@@ -279,15 +273,15 @@ def _count(node: exp.Expression, args: Nodes, origin: Origin, name: str, *allowe
 def _date_add(node: exp.Expression, args: Nodes, origin: Origin, read: Read) -> Expression:
     """Return DATE_ADD(moment, INTERVAL …)."""
     span = _count(node, args, origin, "date_add", 2)
-    return later(read(args[0], origin), _duration(args[1], origin, read), span)
+    return interval_literals.later(read(args[0], origin), _duration(args[1], origin, read), span)
 
 
 def _date_sub(node: exp.Expression, args: Nodes, origin: Origin, read: Read) -> Expression:
     """Return DATE_SUB(moment, INTERVAL …), or DuckDB's DATE_SUB(part, start, end)."""
     span = _count(node, args, origin, "date_sub", 2, 3)
     if len(args) == len("xi"):
-        step = opposite(_duration(args[1], origin, read))
-        return later(read(args[0], origin), step, span)
+        step = interval_literals.opposite(_duration(args[1], origin, read))
+        return interval_literals.later(read(args[0], origin), step, span)
     part, start, end = (read(arg, origin) for arg in args)
     if not (isinstance(part, Literal) and isinstance(part.value, str)):
         raise origin.refusal(node, "DATE_SUB of a computed part")
@@ -295,11 +289,11 @@ def _date_sub(node: exp.Expression, args: Nodes, origin: Origin, read: Read) -> 
     return Call("date_sub", (name, start, end), span=span)
 
 
-def _duration(node: exp.Expression, origin: Origin, read: Read) -> Duration:
+def _duration(node: exp.Expression, origin: Origin, read: Read) -> interval_literals.Duration:
     """Return an INTERVAL; a bare string is read as one, as in PostgreSQL."""
-    step = duration_of(node, origin, read)
+    step = interval_literals.duration_of(node, origin, read)
     if step is None and isinstance(node, exp.Literal) and node.is_string:
-        return interval_text(node.name, read(node, origin).span)
+        return interval_literals.interval_text(node.name, read(node, origin).span)
     if step is None:
         raise origin.refusal(node, "anything but an INTERVAL here")
     return step

@@ -13,14 +13,7 @@ from itertools import islice
 from typing import Any, TypeAlias
 
 from dpsql.dialects.postgres.words import Piece, WordKind, pieces, words
-from dpsql.dialects.statements import commands
-from dpsql.dialects.statements.creations import (
-    Creation,
-    Drop,
-    SystemStatement,
-    read_creation,
-    read_drop,
-)
+from dpsql.dialects.statements import commands, creations
 from dpsql.dialects.statements.statement_reader import WordReader
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.system_table import KINDS
@@ -67,7 +60,7 @@ def read_statement(piece: Piece) -> commands.Statement:
 def session_command(piece: Piece) -> commands.Command:
     """Parse a statement for a session, which asks the proxy for listings and side systems."""
     said = read_statement(piece)
-    if isinstance(said, commands.Listing | Creation | Drop):
+    if isinstance(said, commands.Listing | creations.Creation | creations.Drop):
         return commands.Ask(piece)
     return said
 
@@ -87,7 +80,7 @@ def read_listing(text: str) -> commands.Listing | None:
     return said if isinstance(said, commands.Listing) else None
 
 
-def read_system_statement(text: str) -> SystemStatement | None:
+def read_system_statement(text: str) -> creations.SystemStatement | None:
     """Parse a text as a statement of a side system; None for other texts. Raises `Refused`.
 
     >>> read_system_statement("CREATE MODEL m AS SELECT 1 OPTIONS(epsilon = 0.5)")
@@ -96,7 +89,7 @@ def read_system_statement(text: str) -> SystemStatement | None:
     Drop(kind='synthetic table', name='s')
     """
     said = _of_rows(Piece(text, 0), _OF_SYSTEMS)
-    return said if isinstance(said, Creation | Drop) else None
+    return said if isinstance(said, creations.Creation | creations.Drop) else None
 
 
 def _of_rows(piece: Piece, table: _Table) -> commands.Statement | None:
@@ -431,10 +424,12 @@ _SLOTS: dict[str, Callable[[WordReader], Any]] = {
     "variable": WordReader.dotted,
     "view": _view,
     **{
-        f"created:{kind.replace(' ', '_')}": partial(read_creation, kind, system.kinds[kind])
+        f"created:{kind.replace(' ', '_')}": partial(
+            creations.read_creation, kind, system.kinds[kind]
+        )
         for kind, system in KINDS.items()
     },
-    **{f"dropped:{kind.replace(' ', '_')}": partial(read_drop, kind) for kind in KINDS},
+    **{f"dropped:{kind.replace(' ', '_')}": partial(creations.read_drop, kind) for kind in KINDS},
 }
 """Parsers of the slots of a row."""
 

@@ -13,15 +13,9 @@ import click
 
 from dpsql.interfaces import records
 from dpsql.interfaces.amounts import loss_text, plain
+from dpsql.interfaces.cli import options
 from dpsql.interfaces.cli.budget_sheet import budgets_json, budgets_text, waiting_windows
 from dpsql.interfaces.cli.compare import compare
-from dpsql.interfaces.cli.options import (
-    CommandSettings,
-    Group,
-    with_policy,
-    with_settings,
-    written_as,
-)
 from dpsql.interfaces.cli.output import output
 from dpsql.interfaces.cli.terminal import columns, encodable, note
 from dpsql.interfaces.messages import printable
@@ -51,13 +45,13 @@ if TYPE_CHECKING:
 REASON = click.option("--reason", required=True, metavar="WHY", help="Why: it stays in the ledger.")
 
 
-@click.group(cls=Group, invoke_without_command=True)
-@with_policy
+@click.group(cls=options.Group, invoke_without_command=True)
+@options.with_policy
 @click.option("--accept-ledger", is_flag=True, help="Owner: trust the ledger file as it is now.")
-@written_as("How it is written.", "table", "json")
+@options.written_as("How it is written.", "table", "json")
 @click.pass_context
 def budget(
-    context: click.Context, settings: CommandSettings, *, accept_ledger: bool, style: str
+    context: click.Context, settings: options.CommandSettings, *, accept_ledger: bool, style: str
 ) -> None:
     """Show the spent and the remaining part of each budget."""
     context.obj = settings
@@ -108,10 +102,10 @@ def _note_waiting(waiting: Sequence[CurrentWindow]) -> None:
 
 
 @budget.command()
-@with_policy
+@options.with_policy
 @click.option("--clock", is_flag=True, help="Confirm this machine's clock instead of the limits.")
 @REASON
-def confirm(settings: CommandSettings, *, clock: bool, reason: str) -> None:
+def confirm(settings: options.CommandSettings, *, clock: bool, reason: str) -> None:
     """Confirm the policy's limits in the ledger: raised, lowered or removed.
 
     With --clock set the windows of budgets that renew to this machine's clock.
@@ -139,7 +133,7 @@ def confirm(settings: CommandSettings, *, clock: bool, reason: str) -> None:
         note("The limits of the policy are those that the ledger holds it to.")
 
 
-def _confirm_clock(settings: CommandSettings, reason: str) -> None:
+def _confirm_clock(settings: options.CommandSettings, reason: str) -> None:
     with settings.open(settings.policy) as proxy:
         moved = proxy.ledger.confirm_clock(reason)
     for each in moved:
@@ -164,10 +158,10 @@ def _covering(ceiling: Ceiling, accountant: str | None) -> str:
 
 
 @budget.command()
-@with_policy
+@options.with_policy
 @click.argument("name")
 @REASON
-def stop(settings: CommandSettings, name: str, *, reason: str) -> None:
+def stop(settings: options.CommandSettings, name: str, *, reason: str) -> None:
     """Charge nothing more to budget NAME until it is resumed; remembered answers stay free."""
     with _ledger_of(settings, budget=name) as ledger:
         ledger.stop(Stopped(name, None), reason)
@@ -175,10 +169,10 @@ def stop(settings: CommandSettings, name: str, *, reason: str) -> None:
 
 
 @budget.command("resume")
-@with_policy
+@options.with_policy
 @click.argument("name")
 @REASON
-def resume_budget(settings: CommandSettings, name: str, *, reason: str) -> None:
+def resume_budget(settings: options.CommandSettings, name: str, *, reason: str) -> None:
     """Lift the stop of budget NAME."""
     with _ledger_of(settings, budget=name) as ledger:
         ledger.resume(Stopped(name, None), reason)
@@ -189,7 +183,7 @@ budget.add_command(compare)
 
 
 @contextmanager
-def _ledger_of(settings: CommandSettings, budget: str) -> Iterator[Any]:
+def _ledger_of(settings: options.CommandSettings, budget: str) -> Iterator[Any]:
     from dpsql.ledgers.open_ledger import open_ledger  # noqa: PLC0415
     from dpsql.policy.load import load  # noqa: PLC0415
 
@@ -279,17 +273,17 @@ _WHEN = click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S"])
 
 
 @click.command()
-@with_settings
+@options.with_settings
 @click.option("--budget", "of", metavar="NAME", help="Charges to this budget alone.")
 @click.option("--since", type=_WHEN, help="From this moment on, in UTC.")
 @click.option("--until", type=_WHEN, help="Before this moment, in UTC.")
 @click.option(
     "--limit", type=click.IntRange(1), default=20, show_default=True, help="Number of entries."
 )
-@written_as("How it is written.", "table", *_FORMATS)
+@options.written_as("How it is written.", "table", *_FORMATS)
 @click.option("-o", "--output", "target", metavar="FILE", help="Write it here, atomically.")
 def history(
-    settings: CommandSettings,
+    settings: options.CommandSettings,
     *,
     of: str | None,
     since: datetime | None,

@@ -14,13 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dpsql.interfaces.amounts import plain
-from dpsql.interfaces.cli.options import (
-    CommandSettings,
-    exact_epsilon,
-    with_picture,
-    with_settings,
-    written_as,
-)
+from dpsql.interfaces.cli import options
 from dpsql.interfaces.cli.output import output
 from dpsql.interfaces.cli.terminal import note
 from dpsql.interfaces.messages import printable
@@ -43,15 +37,15 @@ _DELTA = Decimal("1e-6")
 @click.argument("name", required=False)
 @click.option(
     "--delta",
-    callback=exact_epsilon,
+    callback=options.exact_epsilon,
     metavar="D",
     help="The δ of each ε; default the budget's.",
 )
-@written_as("How the report is written.", "table", "json", "csv")
-@with_picture("Draw it too")
-@with_settings
+@options.written_as("How the report is written.", "table", "json", "csv")
+@options.with_picture("Draw it too")
+@options.with_settings
 def compare(
-    settings: CommandSettings,
+    settings: options.CommandSettings,
     /,
     *,
     name: str | None,
@@ -82,7 +76,9 @@ class _Report:
     points: tuple[Sums, ...]
 
 
-def _reports(settings: CommandSettings, name: str | None, delta: Decimal | None) -> list[_Report]:
+def _reports(
+    settings: options.CommandSettings, name: str | None, delta: Decimal | None
+) -> list[_Report]:
     from dpsql.ledgers.open_ledger import open_ledger  # noqa: PLC0415
     from dpsql.owner.compositions import sums  # noqa: PLC0415
     from dpsql.policy.load import load  # noqa: PLC0415

@@ -16,21 +16,14 @@ from dpsql.dialects.postgres.words import pieces
 from dpsql.dialects.statements.commands import Listing
 from dpsql.dialects.statements.statement_table import read_listing
 from dpsql.interfaces.amounts import plain
+from dpsql.interfaces.cli import terminal
 from dpsql.interfaces.cli.completions import Completable
 from dpsql.interfaces.cli.line_readers import LEAVE, LineReader, ScriptLines, reader_of
 from dpsql.interfaces.cli.listing_commands import listing_text
 from dpsql.interfaces.cli.options import DIALECT, CommandSettings, exact_epsilon, with_settings
 from dpsql.interfaces.cli.prices import insisted
 from dpsql.interfaces.cli.shell_sessions import LocalSession, ShellSession
-from dpsql.interfaces.cli.terminal import (
-    can_answer,
-    columns,
-    encodable,
-    note,
-    show_error,
-    show_fault,
-    show_message,
-)
+from dpsql.interfaces.cli.terminal import can_answer, columns
 from dpsql.interfaces.doors import SHELL
 from dpsql.interfaces.messages import RemoteError, printable
 from dpsql.interfaces.pictures.terminal_chart import picture
@@ -84,7 +77,7 @@ def shell(
                 most = remote.confirm_above if confirm_above is None else confirm_above
                 code = Shell(remote, most, yes=yes).entered(file)
         except RemoteError as error:
-            code = show_message(error.message)
+            code = terminal.show_message(error.message)
         context.exit(code)
     with settings.open(settings.policy) as proxy:
         analyst = proxy.analyst(settings.analyst)
@@ -133,7 +126,7 @@ class Shell:
 
     def run(self, reader: LineReader) -> ExitCode:
         r"""Read and run until \q or the end of input. Ctrl-C drops a line or cancels a query."""
-        note(_WELCOME.format(analyst=printable(self.session.analyst)))
+        terminal.note(_WELCOME.format(analyst=printable(self.session.analyst)))
         while True:
             try:
                 text = reader.read(f"{printable(self.session.analyst)}=> ").strip()
@@ -199,7 +192,7 @@ class Shell:
             self.last = shown.answer
             _show(shown.answer, shown.remarks)
         if shown.cost:
-            note(shown.cost)
+            terminal.note(shown.cost)
 
     def _agreed(self, sql: str) -> bool:
         """Show the price of a statement, or ask for confirmation. Return whether it is
@@ -212,7 +205,7 @@ class Shell:
             return False
         confirmed = insisted(price, self.most)
         if not (price.is_free or confirmed):
-            note(f"price: {price}")
+            terminal.note(f"price: {price}")
         return confirmed
 
     def _list(self, wish: Listing) -> None:
@@ -271,7 +264,7 @@ class Shell:
         """Set the ε of the following statements."""
         epsilon = None if rest in ("", "default") else _positive(rest)
         self.session.at(epsilon)
-        note("the policy's ε" if epsilon is None else f"ε = {plain(epsilon)} from here on")
+        terminal.note("the policy's ε" if epsilon is None else f"ε = {plain(epsilon)} from here on")
 
     def include(self, file: str) -> None:
         """Run the statements of a file."""
@@ -285,19 +278,19 @@ def _guarded(call: Callable[[], None], sql: str) -> ExitCode:
     try:
         call()
     except (KeyboardInterrupt, click.Abort):
-        note("given up")
+        terminal.note("given up")
         return ExitCode.CANCELLED
     except click.exceptions.Exit as ended:
         return ExitCode(ended.exit_code)
     except click.UsageError as error:
-        note(error.message)
+        terminal.note(error.message)
         return ExitCode.USAGE
     except RemoteError as error:
-        return show_message(error.message)
+        return terminal.show_message(error.message)
     except DpsqlError as error:
-        return show_error(error, sql, SHELL)
+        return terminal.show_error(error, sql, SHELL)
     except Exception as error:  # noqa: BLE001 - told without its text, as everywhere
-        return show_fault(error)
+        return terminal.show_fault(error)
     return ExitCode.ANSWERED
 
 
@@ -306,12 +299,12 @@ def _show(answer: Answer, notices: tuple[str, ...]) -> None:
     drawn = table(answer, columns(sys.stdout))
     _page(drawn.text)
     for notice in (*notices, *drawn.notices):
-        note(f"notice: {notice}")
+        terminal.note(f"notice: {notice}")
 
 
 def _page(text: str) -> None:
     """Show text, through a pager if it is longer than the screen."""
-    text = encodable("\n".join(map(printable, text.split("\n"))), sys.stdout.encoding)
+    text = terminal.encodable("\n".join(map(printable, text.split("\n"))), sys.stdout.encoding)
     if sys.stdout.isatty() and text.count("\n") >= shutil.get_terminal_size().lines:
         click.echo_via_pager(text)
     else:

@@ -9,14 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from dpsql.interfaces.cli import options
 from dpsql.interfaces.cli.budget_commands import warn_of_lapsed_facts
-from dpsql.interfaces.cli.options import (
-    CommandSettings,
-    exact_epsilon,
-    with_picture,
-    with_settings,
-    written_as,
-)
 from dpsql.interfaces.cli.output import output
 from dpsql.interfaces.cli.terminal import Progress, interruptible, note, show_error
 from dpsql.interfaces.receipts import cost_text
@@ -47,18 +41,18 @@ _FINE = Decimal("1e-4")
 )
 @click.option(
     "--epsilon",
-    callback=exact_epsilon,
+    callback=options.exact_epsilon,
     default="0.1",
     show_default=True,
     metavar="E",
     help="The total ε.",
 )
-@written_as("How the estimates are written.", "table", "json", "csv")
-@with_picture("Draw them too")
+@options.written_as("How the estimates are written.", "table", "json", "csv")
+@options.with_picture("Draw them too")
 @click.option("--write", is_flag=True, help="Write the recommendation into the policy.")
-@with_settings
+@options.with_settings
 def tune(
-    settings: CommandSettings,
+    settings: options.CommandSettings,
     /,
     *,
     table: str,
@@ -116,7 +110,7 @@ def _write(path: str, values: Sequence[LimitValue]) -> None:
 
 
 def _estimated(
-    settings: CommandSettings, table: str, wish: Wish
+    settings: options.CommandSettings, table: str, wish: Wish
 ) -> tuple[list[Tuned], list[Answer], LimitValue | None]:
     """Return the estimates of each bound, the answers that they use, and the table's size if it was
     unknown.

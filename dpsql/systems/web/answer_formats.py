@@ -9,17 +9,11 @@ from io import BytesIO
 from math import isfinite
 from typing import Any
 
+from dpsql.interfaces import records
 from dpsql.interfaces.data_frames import arrow, module
 from dpsql.interfaces.doors import HTTP, Door
 from dpsql.interfaces.receipts import cost_text
-from dpsql.interfaces.records import (
-    csv,
-    json_scalar,
-    parquet,
-    record_columns,
-    record_rows,
-    require_parquet,
-)
+from dpsql.interfaces.records import require_parquet
 from dpsql.interfaces.sentences import sentences
 from dpsql.model.dataclass import dataclass, field
 from dpsql.model.errors import MissingExtra
@@ -111,9 +105,9 @@ def render_answer(versioned: VersionedAnswer, media_type: str, door: Door = HTTP
     headers["dpsql-notices"] = json.dumps(notices)
     match media_type:
         case "text/csv":
-            body = csv(answer).encode()
+            body = records.csv(answer).encode()
         case "application/vnd.apache.parquet":
-            body = parquet(answer)
+            body = records.parquet(answer)
         case _:
             body = _arrow_stream(answer)
     return HttpReply(200, media_type, body, headers, is_charged)
@@ -121,9 +115,9 @@ def render_answer(versioned: VersionedAnswer, media_type: str, door: Door = HTTP
 
 def _arrow_stream(answer: Answer) -> bytes:
     pa = module("pyarrow", "arrow", "An Arrow stream")
-    columns = record_columns(answer)
+    columns = records.record_columns(answer)
     named = [Column(column.name, column.type) for column in columns]
-    table = arrow(named, list(record_rows(answer, columns)))
+    table = arrow(named, list(records.record_rows(answer, columns)))
     sink = BytesIO()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
@@ -132,7 +126,7 @@ def _arrow_stream(answer: Answer) -> bytes:
 
 def answer_document(answer: Answer, version: int, door: Door = HTTP) -> dict[str, Any]:
     """Return an answer as a document: columns, rows by name, notices, receipt, data version."""
-    columns = record_columns(answer, margins=False)
+    columns = records.record_columns(answer, margins=False)
     names = [column.name for column in columns]
     rows = zip(answer.rows, answer.margins, answer.intervals, strict=True)
     return {
@@ -198,4 +192,4 @@ def json_text(value: Any) -> str:
         case list() | tuple():
             return "[" + ", ".join(map(json_text, value)) + "]"
         case _:
-            return json_scalar(value)
+            return records.json_scalar(value)

@@ -8,13 +8,7 @@ from decimal import Decimal
 from math import isclose, nan
 from typing import Any
 
-from dpsql.interfaces.dbapi.dbapi_errors import (
-    BY_EXIT_CODE,
-    Error,
-    NotSupportedError,
-    OperationalError,
-    ProgrammingError,
-)
+from dpsql.interfaces.dbapi import dbapi_errors
 from dpsql.interfaces.messages import Message
 from dpsql.interfaces.wordings import WORDINGS, ExitCode
 from dpsql.model.bound_parameters import said
@@ -146,14 +140,14 @@ def read_receipt(document: Mapping[str, Any], analyst: str) -> Receipt | None:
 
 
 _REASONS: Mapping[str, Reason] = {reason.value: reason for reason in Reason}
-_OTHER_KINDS: Mapping[str, type[Error]] = {
-    "bad-body": ProgrammingError,
-    "accept": NotSupportedError,
-    "missing-extra": NotSupportedError,
+_OTHER_KINDS: Mapping[str, type[dbapi_errors.Error]] = {
+    "bad-body": dbapi_errors.ProgrammingError,
+    "accept": dbapi_errors.NotSupportedError,
+    "missing-extra": dbapi_errors.NotSupportedError,
 }
 
 
-def read_problem(document: Mapping[str, Any]) -> Error:
+def read_problem(document: Mapping[str, Any]) -> dbapi_errors.Error:
     """Return the exception of a problem, as a local proxy raises it.
 
     >>> type(read_problem({"reason": "raw-rows", "title": "No."})).__name__
@@ -163,11 +157,11 @@ def read_problem(document: Mapping[str, Any]) -> Error:
     reason, tried = _REASONS.get(name), document.get("try")
     offer = None if tried is None else Offer(tried["sql"], tuple(tried["changes"]))
     if reason is None:
-        kind = _OTHER_KINDS.get(name, OperationalError)
+        kind = _OTHER_KINDS.get(name, dbapi_errors.OperationalError)
         exit_code = ExitCode.UNREACHABLE
     else:
         exit_code = WORDINGS[reason].exit_code
-        kind = BY_EXIT_CODE[exit_code]
+        kind = dbapi_errors.BY_EXIT_CODE[exit_code]
     spot = document.get("place", {})
     message = Message(
         code=name,
