@@ -29,6 +29,7 @@ from dpsql.dialects.sql_text import ATOM, MINUS, TEST, Text
 from dpsql.mechanisms import margin, standard_deviation
 from dpsql.mechanisms.correlated_gaussian import CorrelatedNoise
 from dpsql.mechanisms.differences import distance, stretch
+from dpsql.mechanisms.matrix_noise import MatrixNoise
 from dpsql.mechanisms.scores import Aim, Most, Peak, Rank, Reached
 from dpsql.mechanisms.shown_counts import widening
 from dpsql.mechanisms.threshold import Threshold
@@ -315,12 +316,21 @@ def _release(
     )
 
 
-def _common(noise: Noise | CorrelatedNoise, step: float) -> str:
-    """Return a remark on shared noise of groups, which lowers their errors and raises that of their
-    sum.
-    """
+def _common(noise: Noise | CorrelatedNoise | MatrixNoise, step: float) -> str:
+    """Return a remark on noise of several groups: which sums it is less in, and which more."""
     if isinstance(noise, Noise):
         return ""
+    if isinstance(noise, MatrixNoise):
+        way = (
+            f"a tree of {noise.strategy.branching} branches"
+            if noise.strategy.branching
+            else "square root"
+        )
+        return (
+            f" (running sums of {noise.strategy.size} groups measured together by the {way}: they "
+            f"err by {approximate(sqrt(noise.variances.max()) * step)} at most, one group alone by "
+            f"{approximate(sqrt(noise.largest_of_one) * step)})"
+        )
     shared, groups = float(noise.shared), noise.reached.groups
     total = groups * (float(noise.alone.scale) + (groups - 1) * shared)
     return (

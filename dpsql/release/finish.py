@@ -234,7 +234,9 @@ def unnoised(rewritten: Rewritten, rows: Sequence[tuple[Any, ...]]) -> Answer:
 
 
 def _natural(plan: PrivatePlan, table: ReleasedTable, noisy: Sequence[Noisy]) -> Rows:
-    """List keys, noisy values in the units of their columns, and biases if the query reads them."""
+    """List keys, noisy values in the units of their columns, and, if the query reads them, biases
+    and variances of running sums.
+    """
     assert table.block is not None
     block, released = plan.blocks[table.block], noisy[table.block]
     lattices = [column.lattice for column in block.columns]
@@ -244,7 +246,13 @@ def _natural(plan: PrivatePlan, table: ReleasedTable, noisy: Sequence[Noisy]) ->
     ]
     if len(table.columns) == len(block.ids):
         return rows
-    return [(*row, *more) for row, more in zip(rows, biases(block, released), strict=True)]
+    if block.biased:
+        rows = [(*row, *more) for row, more in zip(rows, biases(block, released), strict=True)]
+    if block.increments and block.domain is not None:
+        own = zip(*block.increments.values(), strict=True)
+        by_key = dict(zip(block.domain, own, strict=True))
+        rows = [(*row, *by_key[key]) for row, key in zip(rows, released.keys, strict=True)]
+    return rows
 
 
 def expected_margins(plan: PrivatePlan | None, rewritten: Rewritten) -> tuple[float | None, ...]:

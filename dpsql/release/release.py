@@ -26,6 +26,7 @@ from dpsql.engines import ScratchTable
 from dpsql.mechanisms.correlated_gaussian import CorrelatedNoise
 from dpsql.mechanisms.differences import differences
 from dpsql.mechanisms.laws import Law
+from dpsql.mechanisms.matrix_noise import MatrixNoise
 from dpsql.mechanisms.stability import means, shown
 from dpsql.model.vocabulary import Exact, Noise, Noisy
 from dpsql.release.histogram_choices import Chooser, Columns, chosen_columns, separated
@@ -188,8 +189,12 @@ def withheld(columns: Columns, plan: BlockPlan) -> Columns:
     return result
 
 
-def add_noise(part: np.ndarray, noise: Noise | CorrelatedNoise, sampler: Sampler) -> np.ndarray:
+def add_noise(
+    part: np.ndarray, noise: Noise | CorrelatedNoise | MatrixNoise, sampler: Sampler
+) -> np.ndarray:
     """Add noise to integers, in Python integers wherever 64 bits might overflow."""
+    if isinstance(noise, MatrixNoise):
+        return noise.add(part, sampler)
     if isinstance(noise, CorrelatedNoise):
         drawn = noise.drawn(len(part), sampler)
     else:

@@ -18,18 +18,21 @@ from fractions import Fraction
 
 from dpsql.accountants import Accountant
 from dpsql.accountants.conversion import epsilon_of, rho_of
+from dpsql.compiler.calibrate.running_sums import with_running_sums
 from dpsql.compiler.plan.private_plan import BlockPlan, Payment
 from dpsql.compiler.plan.published_keys import ListedKeys
 from dpsql.consistency.marginals import Marginals
 from dpsql.mechanisms import standard_deviation
 from dpsql.mechanisms.calibration import effective
 from dpsql.mechanisms.correlated_gaussian import CorrelatedNoise, ManyGroups, correlated
+from dpsql.mechanisms.matrix_noise import MatrixNoise
 from dpsql.model.algebra import Filter, Limit, Project, Relation, Released, Sort
 from dpsql.model.vocabulary import (
     NANO,
     ApproximateEvent,
     Event,
     Mechanism,
+    Noise,
     NoiseEvent,
 )
 from dpsql.model.walk import relations
@@ -55,7 +58,9 @@ def with_common_noise(
     staged = {r.block for stage in stages for r in relations(stage) if isinstance(r, Released)}
     agreeing = {table.block for tables in levels for table in tables.tables}
     shown = set(_shown_by_group(outer)) - staged - agreeing
-    return tuple(_shared(b, accountant) if n in shown else b for n, b in enumerate(blocks))
+    if shown:
+        return tuple(_shared(b, accountant) if n in shown else b for n, b in enumerate(blocks))
+    return blocks if staged or agreeing else with_running_sums(blocks, outer, accountant)
 
 
 def events_of_noise(payment: Payment) -> tuple[NoiseEvent | ApproximateEvent, ...]:
@@ -63,6 +68,8 @@ def events_of_noise(payment: Payment) -> tuple[NoiseEvent | ApproximateEvent, ..
     that δ.
     """
     noise = payment.noise
+    if isinstance(noise, MatrixNoise):
+        return (NoiseEvent(noise.own, noise.combined(payment.sensitivity)),)
     if not isinstance(noise, CorrelatedNoise):
         return (NoiseEvent(noise, payment.sensitivity),)
     if noise.delta:
@@ -96,7 +103,7 @@ def _shared(block: BlockPlan, accountant: Accountant) -> BlockPlan:
 def _better(payment: Payment, groups: int, accountant: Accountant) -> Payment:
     """Return the payment with shared noise, if that is worth it and costs no more."""
     noise, sensitivity = payment.noise, payment.sensitivity
-    if isinstance(noise, CorrelatedNoise) or noise.mechanism is not Mechanism.DISCRETE_GAUSSIAN:
+    if not isinstance(noise, Noise) or noise.mechanism is not Mechanism.DISCRETE_GAUSSIAN:
         return payment
     if len(payment.columns) > 1 or not sensitivity.linf:
         return payment

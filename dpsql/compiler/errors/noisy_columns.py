@@ -107,7 +107,8 @@ class NoiseOfBlock:
     noise decides which groups exist. Columns that are `withheld` may be NULL because of noise. The
     errors of counts grow towards a threshold as `near` says. Derived numbers have the error
     `single` by themselves; in combinations they err at most as if each had its deviation.
-    Limits clip what units add to the columns that are `biased`.
+    Limits clip what units add to the columns that are `biased`. Of `summed` columns only running
+    sums have known errors: their variances are the running sums of a column of the table.
     """
 
     deviations: Mapping[int, float | None]
@@ -121,6 +122,7 @@ class NoiseOfBlock:
     near: Near | None = None
     single: Mapping[int, float] = field(default_factory=dict)
     biased: tuple[BiasedColumn, ...] = ()
+    summed: tuple[int, ...] = ()
 
     @property
     def shown_deviations(self) -> Mapping[int, float | None]:
@@ -196,6 +198,7 @@ class Traced:
     Noise decides which rows exist if they are `selected`, and their order if `shuffled`: then the
     number of rows and aggregates over them are uncertain. Noise does not decide whether the bases
     that are `certain` are NULL. The truth of a `biased` base may be farther off than its error.
+    The running sums of the `increments` of a base are the variances of its own running sums.
     """
 
     relation: Relation
@@ -210,6 +213,7 @@ class Traced:
     shuffled: bool = False
     certain: frozenset[int] = frozenset()
     biased: Mapping[int, Ends] = field(default_factory=dict)
+    increments: Mapping[int, tree.Expression] = field(default_factory=dict)
 
     def over(self, relation: Relation) -> Traced:
         return replace(self, relation=relation)
@@ -363,6 +367,7 @@ class Traced:
         """Return the columns that meanings and deviations read."""
         read = [*self.meaning.values(), *(d for d in self.deviation.values() if d is not None)]
         read += self.alone.values()
+        read += self.increments.values()
         read += [end for ends in self.biased.values() for end in (ends.below, ends.above)]
         return frozenset().union(*map(refs, read))
 

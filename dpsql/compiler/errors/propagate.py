@@ -160,6 +160,7 @@ class _Tracer:
         alone |= {n: cell.deviation for n, cell in cells.items()}
         shown = {n: f for n, f in parts.items() if n not in noise.halves.values()}
         relation, biased = self._with_biases(relation, parts, noise.biased)
+        relation, increments = self._with_increments(relation, parts, noise.summed)
         rows, wider = self._with_factor(relation, parts, noise.near)
 
         def error(column: int) -> tree.Expression | None:
@@ -167,7 +168,7 @@ class _Tracer:
                 half = parts[noise.halves[column]]
                 return half.ref.to(tree.DOUBLE) / (self.stating.reach.width * _A_HAIR_LESS)
             deviation = noise.deviations[column]
-            if deviation is None:
+            if deviation is None or column in noise.summed:
                 return None
             return wider[column] * deviation if column in wider else tree.operand(deviation)
 
@@ -185,7 +186,20 @@ class _Tracer:
                 f.id for n, f in shown.items() if error(n) is not None and n not in noise.withheld
             ),
             biased=biased,
+            increments=increments,
         )
+
+    def _with_increments(
+        self,
+        relation: algebra.Released,
+        parts: Mapping[int, algebra.Field],
+        summed: Sequence[int],
+    ) -> tuple[algebra.Released, Mapping[int, tree.Expression]]:
+        """Return the rows with a column of variances for each column whose sums were measured."""
+        fields = [self.identities.field("error", tree.DOUBLE) for _ in summed]
+        increments = {parts[n].id: f.ref for n, f in zip(summed, fields, strict=True)}
+        columns = (*relation.columns, *(field.id for field in fields))
+        return replace(relation, fields=(*relation.fields, *fields), columns=columns), increments
 
     def _with_biases(
         self,

@@ -167,6 +167,10 @@ class _Windows:
         call = item.call
         error = argument_error(self._source, call)
         bases = [base for arg in call.args[:1] for base in self._source.bases(arg)]
+        if any(base in self._source.increments for base in bases):
+            self._whole(item, error, frozenset())
+            self._deviation[item.field.id] = self._of_combinations(call)
+            return
         own = [self._source.origin[base] for base in bases]
         apart = not any(origin.many for origin in own)
         reads = frozenset(origin.read for origin in own)
@@ -174,6 +178,14 @@ class _Windows:
             self._split(item, error, reads)
         else:
             self._whole(item, error, reads if apart and _is_of_others(call) else frozenset())
+
+    def _of_combinations(self, call: tree.WindowCall) -> tree.Expression | None:
+        """Return the error of a running sum that was measured as such; None for other totals."""
+        meaning = self._source.rewritten(call.args[0])
+        if call.function != "sum" or not isinstance(meaning, tree.Ref):
+            return None
+        total = self._named(call, "sum", self._source.increments[meaning.id])
+        return tree.scalar("sqrt", tree.scalar("greatest", total, 0.0))
 
     def _whole(
         self, item: WindowItem, error: tree.Expression | None, apart: frozenset[int]

@@ -34,6 +34,7 @@ from dpsql.compiler.plan.measurement_kinds import (
 )
 from dpsql.compiler.plan.published_keys import Keys, ListedKeys, ThresholdKeys, TopKeys, TrialKeys
 from dpsql.consistency.marginals import Marginal, Marginals
+from dpsql.mechanisms.matrix_noise import MatrixNoise
 from dpsql.mechanisms.top_keys import Top
 from dpsql.model import algebra, tree
 from dpsql.model.dataclass import dataclass
@@ -210,6 +211,7 @@ def _digest(plan: private_plan.PrivatePlan, context: Sequence[str], texts: Seque
         (tables,) = parts_of(each)
         parts.append(str([parts_of(table) for table in tables]))
     parts += [f"groups share noise of {n}: {places}" for n, places in _sharing(plan)]
+    parts += [f"running sums of {n}: {sums}" for n, sums in _running_sums(plan)]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
@@ -223,6 +225,17 @@ def _sharing(plan: private_plan.PrivatePlan) -> Iterator[tuple[int, list[int]]]:
         places = [place for place, r in enumerate(block.releases) if r.payment.shares_noise]
         if places:
             yield number, places
+
+
+def _running_sums(plan: private_plan.PrivatePlan) -> Iterator[tuple[int, str]]:
+    """Yield the columns whose running sums are measured: their places, strategies and runs of
+    groups.
+    """
+    for number, block in enumerate(plan.blocks):
+        for place, noise in enumerate(release.payment.noise for release in block.releases):
+            if isinstance(noise, MatrixNoise) and block.domain is not None:
+                runs = [[block.domain[n] for n in run] for run in noise.runs]
+                yield number, f"{place} {noise.strategy} {runs}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from dpsql.consistency.marginals import Marginals
 from dpsql.engines import MadeTotals
 from dpsql.mechanisms.clipping_bias import ClippingBias
 from dpsql.mechanisms.correlated_gaussian import CorrelatedNoise
+from dpsql.mechanisms.matrix_noise import MatrixNoise, has_combinations
 from dpsql.mechanisms.stability import Stability
 from dpsql.model.algebra import Field, Item, Measure, Relation, Released
 from dpsql.model.dataclass import dataclass, field, replace
@@ -217,11 +218,11 @@ class Unpaid(ValueError):
 class Payment:
     """The noise of the released columns with these ids, and their change by one unit. A unit
     changes the vector of all of them, in L1, within their single sensitivity, so that one loss
-    covers them. Groups may share some of the noise of one column. `runner_up` is the second-best
+    covers them. Groups may share the noise of one column. `runner_up` is the second-best
     noise of the same loss.
     """
 
-    noise: Noise | CorrelatedNoise
+    noise: Noise | CorrelatedNoise | MatrixNoise
     sensitivity: Sensitivity
     columns: tuple[int, ...]
     runner_up: Noise | None = None
@@ -234,16 +235,20 @@ class Payment:
             len(self.columns) <= 1 and self.noise.covers(self.sensitivity)
         ):
             raise Unpaid(self.sensitivity, self.noise.reached)
+        if isinstance(self.noise, MatrixNoise) and not (
+            len(self.columns) == 1 and has_combinations(self.sensitivity)
+        ):
+            raise Unpaid(self.sensitivity, self.noise.strategy)
 
     @property
     def shares_noise(self) -> bool:
         """True if groups share part of the noise, so their errors are dependent."""
-        return isinstance(self.noise, CorrelatedNoise)
+        return not isinstance(self.noise, Noise)
 
     @property
     def alone(self) -> Noise:
-        """The noise of one group by itself."""
-        return self.noise.alone if isinstance(self.noise, CorrelatedNoise) else self.noise
+        """The noise of one group by itself; of a typical running sum where these are measured."""
+        return self.noise if isinstance(self.noise, Noise) else self.noise.alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,8 +333,8 @@ class BlockPlan:
         if len(set(self.ids)) != len(self.ids) or not self._looked_at <= set(columns):
             raise Unpaid(self.ids, self._looked_at)
         for payment in self.payments:
-            if isinstance(payment.noise, CorrelatedNoise) and not self._within(payment.noise):
-                raise Unpaid(payment.noise.reached)
+            if not isinstance(payment.noise, Noise) and not self._within(payment.noise):
+                raise Unpaid(payment.noise)
 
     @property
     def _looked_at(self) -> frozenset[int]:
@@ -339,10 +344,13 @@ class BlockPlan:
         agreed = (column for agreement in self.agreements for column in agreement.places)
         return frozenset((*counted, *tests, *agreed))
 
-    def _within(self, noise: CorrelatedNoise) -> bool:
-        """Test whether there are at most as many groups as the noise allows."""
+    def _within(self, noise: CorrelatedNoise | MatrixNoise) -> bool:
+        """Test whether there are as many groups as the noise allows."""
+        count = len(self.domain or ())
         listed = isinstance(self.keys, published_keys.ListedKeys)
-        return listed and len(self.domain or ()) <= noise.reached.groups
+        if isinstance(noise, MatrixNoise):
+            return listed and count == len(noise.runs) * noise.strategy.size
+        return listed and count <= noise.reached.groups
 
     @property
     def lists_shown(self) -> bool:
@@ -410,6 +418,19 @@ class BlockPlan:
             field.id: half.id
             for tree in self.trees
             for field, half in zip(tree.fields, tree.halves, strict=False)
+        }
+
+    @property
+    def increments(self) -> Mapping[int, tuple[float, ...]]:
+        """The columns whose running sums were measured, each with a number for each group, of which
+        the running sum is the variance of the groups' sum, in units of its values.
+        """
+        return {
+            r.field.id: tuple(
+                (r.payment.noise.increments * float(r.query.released.step) ** 2).tolist()
+            )
+            for r in self.releases
+            if isinstance(r.payment.noise, MatrixNoise)
         }
 
     @property

@@ -126,6 +126,7 @@ def _noise(block: private_plan.BlockPlan) -> NoiseOfBlock:
             if release.single is not None
         },
         biased=block.biased,
+        summed=tuple(block.increments),
     )
 
 
