@@ -38,6 +38,7 @@ from dpsql.engines.duckdb.scratch_tables import load
 from dpsql.mechanisms import scores
 from dpsql.mechanisms.exponential import Candidates, best
 from dpsql.mechanisms.laws import Law
+from dpsql.mechanisms.matrix_noise import MatrixNoise
 from dpsql.mechanisms.scores import Reached, candidates
 from dpsql.model.notices import NoRows
 from dpsql.model.public_times import now
@@ -274,8 +275,10 @@ def _known_to_be_exact(prepared: Prepared) -> Prepared:
 
 
 def noised(release: Release, noise: Noise) -> Release:
-    """The release with other noise."""
-    return replace(release, payment=replace(release.payment, noise=noise))
+    """The release with other noise; of combinations of groups, with theirs."""
+    old = release.payment.noise
+    new = replace(old, own=noise) if isinstance(old, MatrixNoise) else noise
+    return replace(release, payment=replace(release.payment, noise=new))
 
 
 def exact_blocks(

@@ -96,6 +96,12 @@ SELECT age, SUM(n) OVER (ORDER BY age RANGE BETWEEN 5 PRECEDING AND 5 FOLLOWING)
 -- keys: 122 public, l0 proved
 -- release: rows l0=1 linf=1
 
+-- case: running sums over the values of a key, measured together
+SELECT age, SUM(n) OVER (ORDER BY age) AS so_far FROM (SELECT age, COUNT(*) AS n FROM customers GROUP BY age) AS t;
+-- accept
+-- keys: 122 public, l0 proved
+-- release: rows l0=1 linf=1
+
 -- case: a frame by distance between texts
 SELECT SUM(n) OVER (ORDER BY status RANGE BETWEEN 1 PRECEDING AND CURRENT ROW) FROM (SELECT status, COUNT(*) AS n FROM orders GROUP BY status) AS t;
 -- refuse: unsupported-syntax at 1:8
