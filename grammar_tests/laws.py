@@ -302,9 +302,13 @@ def exact_blocks(
 
 def _transparent(block: BlockPlan, exact: Exact) -> BlockPlan:
     """The block without thresholds, tests and reserves at extremes, and without keys of no row."""
-    untested = (
-        replace(r, stability=r.stability and replace(r.stability, least=-1)) for r in block.releases
+    apart = (
+        replace(r, payment=replace(r.payment, noise=r.payment.noise.own))
+        if isinstance(r.payment.noise, MatrixNoise)
+        else r
+        for r in block.releases
     )
+    untested = (replace(r, stability=r.stability and replace(r.stability, least=-1)) for r in apart)
     choices = (replace(c, aim=c.query.aim) for c in block.choices)
     trees = (replace(tree, reserve=1) for tree in block.trees)
     block = replace(block, releases=tuple(untested), choices=tuple(choices), trees=tuple(trees))
