@@ -235,7 +235,7 @@ def test_runs_of_each_other_key_have_the_strategy() -> None:
     assert len(noise.runs) > 1
 
 
-def answered(sql: str) -> tuple[list[tuple[int, float]], MatrixNoise]:
+def answered(sql: str) -> tuple[list[tuple[int, int, float]], MatrixNoise]:
     """The running sum and its stated error by minute, where every minute has two orders."""
     prepared = planned(sql)
     plan, rewritten, (block,) = prepared.plan, prepared.rewritten, prepared.blocks
@@ -250,7 +250,7 @@ def answered(sql: str) -> tuple[list[tuple[int, float]], MatrixNoise]:
     _, engine = shop()
     answer = finish(plan, rewritten, [noisy], engine.rows, engine.scratch, RECEIPT)
     rows = zip(answer.rows, answer.errors, strict=True)
-    return sorted((row[0], row[1], errors[1]) for row, errors in rows), payment.noise
+    return sorted((row[0], row[1], errors[1] or 0.0) for row, errors in rows), payment.noise
 
 
 @pytest.mark.parametrize(("direction", "steps"), [("", 1), (" DESC", -1)])

@@ -10,6 +10,7 @@ from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 
+import numpy as np
 import pytest
 
 from dpsql import accountants
@@ -21,6 +22,7 @@ from dpsql.compiler.plan.published_keys import (
     TrialKeys,
     unreleased,
 )
+from dpsql.mechanisms.matrix_noise import MatrixNoise
 from dpsql.model.algebra import Released
 from dpsql.model.errors import Refused
 from dpsql.model.vocabulary import (
@@ -29,6 +31,7 @@ from dpsql.model.vocabulary import (
     ApproximateEvent,
     BoundedRangeEvent,
     EventPart,
+    Mechanism,
     Noise,
     NoiseEvent,
     SelectionEvent,
@@ -76,6 +79,7 @@ ASKED = {
         " status, MIN(quantity), MAX(quantity) FROM orders GROUP BY 1"
     ),
     "groups that share noise": "SELECT status, COUNT(*), SUM(quantity) FROM orders GROUP BY 1",
+    "running sums": "SELECT age, SUM(COUNT(*)) OVER (ORDER BY age) FROM customers GROUP BY age",
     "a stage": "SELECT COUNT(*) FROM customers WHERE age > (SELECT AVG(age) FROM customers)",
 }
 
@@ -88,6 +92,15 @@ def of_noise(payment: Payment) -> Iterator[EventPart]:
     noise, sensitivity = payment.noise, payment.sensitivity
     if isinstance(noise, Noise):
         yield NoiseEvent(noise, sensitivity)
+        return
+    if isinstance(noise, MatrixNoise):
+        matrix = noise.strategy.matrix
+        if noise.own.mechanism is Mechanism.DISCRETE_LAPLACE:
+            moved = int(np.abs(matrix).sum(axis=0).max())
+        else:
+            gram = -np.sort(-np.abs(matrix.T.astype(object) @ matrix), axis=1)
+            moved = max(sum(row[: sensitivity.l0]) for row in gram.tolist())
+        yield NoiseEvent(noise.own, replace(sensitivity, l0=sensitivity.l0 * moved, alone=False))
         return
     groups, l0 = noise.reached.groups, min(noise.reached.groups, sensitivity.l0)
     yield NoiseEvent(noise.own, Sensitivity(l0, 0, sensitivity.linf * noise.parts - noise.offset))

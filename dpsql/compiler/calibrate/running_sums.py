@@ -131,7 +131,7 @@ def _order(call: tree.WindowCall, names: Mapping[int, int]) -> Order | None:
     if call.function != "sum" or call.distinct or call.filter or not (so_far and plain):
         return None
     keys = (
-        (*_columns([key.expression], names), key.descending, bool(key.nulls_first))
+        (_columns([key.expression], names).pop(), key.descending, bool(key.nulls_first))
         for key in call.order_by
     )
     return frozenset(_columns(call.partition_by, names)), tuple(keys)
