@@ -115,6 +115,10 @@ class CorrelatedNoise:
         halves = (e.sensitivity.l2_squared / (2 * e.noise.scale) for e in self.events)
         return sum(halves, Fraction(0))
 
+    def fits(self, groups: int) -> bool:
+        """Test whether there is enough noise for this number of listed groups."""
+        return groups <= self.reached.groups
+
     def covers(self, sensitivity: Sensitivity) -> bool:
         """Test whether the noise is enough for the changes of one unit that `sensitivity`
         bounds.

@@ -141,12 +141,6 @@ def _largest_products(strategy: Strategy) -> np.ndarray:
     return np.sort(np.abs(matrix.T @ matrix), axis=1)[:, ::-1]
 
 
-def has_combinations(groups: Sensitivity) -> bool:
-    """Test whether a bound on combinations of such groups is proved."""
-    both = groups.neighbours is Neighbours.REPLACE and groups.lower < 0 < groups.upper
-    return groups.norm is Norm.MAX and groups.together == 1 and not both
-
-
 @dataclass(frozen=True, slots=True)
 class MatrixNoise:
     """Noise of the combinations of a strategy (`own`), for the groups of `runs` of equal length.
@@ -202,11 +196,20 @@ class MatrixNoise:
         Raises ValueError where none is proved. Of replaced units only groups of one sign count: two
         changes then have no negative product.
         """
-        if not has_combinations(groups):
+        if not self.covers(groups):
             raise ValueError("no bound on combinations is proved for these groups")
         reached = min(max(1, groups.l0), len(self.runs) * self.strategy.size)
         distance = self.strategy.distance(reached, self.own.mechanism)
         return replace(groups, l0=reached * distance, alone=False)
+
+    def fits(self, groups: int) -> bool:
+        """Test whether there is noise for exactly this number of listed groups."""
+        return groups == len(self.runs) * self.strategy.size
+
+    def covers(self, groups: Sensitivity) -> bool:
+        """Test whether a bound on combinations of such groups is proved."""
+        both = groups.neighbours is Neighbours.REPLACE and groups.lower < 0 < groups.upper
+        return groups.norm is Norm.MAX and groups.together == 1 and not both
 
     def add(self, groups: np.ndarray, sampler: Callable[[Noise, int], np.ndarray]) -> np.ndarray:
         """Return the groups with noise, in whole numbers of any size."""

@@ -14,6 +14,7 @@ from statistics import NormalDist
 from typing import Any
 
 from dpsql.compiler.plan.private_plan import PrivatePlan, ReleasedTable, Rewritten
+from dpsql.compiler.plan.summed_columns import variance_increments
 from dpsql.engines import ScratchTable
 from dpsql.mechanisms import widest
 from dpsql.model.interval_ends import Halves
@@ -248,8 +249,8 @@ def _natural(plan: PrivatePlan, table: ReleasedTable, noisy: Sequence[Noisy]) ->
         return rows
     if block.biased:
         rows = [(*row, *more) for row, more in zip(rows, biases(block, released), strict=True)]
-    if block.increments and block.domain is not None:
-        own = zip(*block.increments.values(), strict=True)
+    if (increments := variance_increments(block)) and block.domain is not None:
+        own = zip(*increments.values(), strict=True)
         by_key = dict(zip(block.domain, own, strict=True))
         rows = [(*row, *by_key[key]) for row, key in zip(rows, released.keys, strict=True)]
     return rows

@@ -21,7 +21,7 @@ from dpsql.accountants import Accountant, fill_filters
 from dpsql.compiler.plan.private_plan import BlockPlan, Payment
 from dpsql.compiler.plan.published_keys import Domain, ListedKeys
 from dpsql.mechanisms import standard_deviation
-from dpsql.mechanisms.matrix_noise import MOST_GROUPS, MatrixNoise, Strategy, has_combinations
+from dpsql.mechanisms.matrix_noise import MOST_GROUPS, MatrixNoise, Strategy
 from dpsql.model import tree
 from dpsql.model.algebra import Filter, Limit, Project, Relation, Released, Sort, Window
 from dpsql.model.dataclass import dataclass, replace
@@ -167,14 +167,14 @@ def _combined(
     noise, size = payment.noise, len(runs[0])
     if not isinstance(noise, Noise) or len(payment.columns) > 1 or not 1 < size <= MOST_GROUPS:
         return payment
-    if not has_combinations(payment.sensitivity):
-        return payment
     price = accountant.loss(Event((NoiseEvent(noise, payment.sensitivity),)))
     most = fill_filters(price, accountant)
     best, least = payment, standard_deviation(noise) ** 2 * (size + 1) / 2
     branchings = _BRANCHINGS if noise.mechanism is Mechanism.DISCRETE_LAPLACE else (0,)
     for strategy in (Strategy(size, branching) for branching in branchings if branching < size):
         drawn = MatrixNoise(noise, strategy, runs)
+        if not drawn.covers(payment.sensitivity):
+            return payment
         combined = drawn.combined(payment.sensitivity)
         own = accountant.noise(Fraction(price.amount, NANO) * _GUARD, noise.delta, combined)
         drawn = replace(drawn, own=own)

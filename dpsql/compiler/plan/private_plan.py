@@ -19,7 +19,7 @@ from dpsql.consistency.marginals import Marginals
 from dpsql.engines import MadeTotals
 from dpsql.mechanisms.clipping_bias import ClippingBias
 from dpsql.mechanisms.correlated_gaussian import CorrelatedNoise
-from dpsql.mechanisms.matrix_noise import MatrixNoise, has_combinations
+from dpsql.mechanisms.matrix_noise import MatrixNoise
 from dpsql.mechanisms.stability import Stability
 from dpsql.model.algebra import Field, Item, Measure, Relation, Released
 from dpsql.model.dataclass import dataclass, field, replace
@@ -231,14 +231,10 @@ class Payment:
         """Check that noise shared by groups is of one column, and enough for the change by one
         unit.
         """
-        if isinstance(self.noise, CorrelatedNoise) and not (
+        if not isinstance(self.noise, Noise) and not (
             len(self.columns) <= 1 and self.noise.covers(self.sensitivity)
         ):
-            raise Unpaid(self.sensitivity, self.noise.reached)
-        if isinstance(self.noise, MatrixNoise) and not (
-            len(self.columns) == 1 and has_combinations(self.sensitivity)
-        ):
-            raise Unpaid(self.sensitivity, self.noise.strategy)
+            raise Unpaid(self.sensitivity, self.noise)
 
     @property
     def shares_noise(self) -> bool:
@@ -333,7 +329,10 @@ class BlockPlan:
         if len(set(self.ids)) != len(self.ids) or not self._looked_at <= set(columns):
             raise Unpaid(self.ids, self._looked_at)
         for payment in self.payments:
-            if not isinstance(payment.noise, Noise) and not self._within(payment.noise):
+            listed = isinstance(self.keys, published_keys.ListedKeys)
+            if not isinstance(payment.noise, Noise) and not (
+                listed and payment.noise.fits(len(self.domain or ()))
+            ):
                 raise Unpaid(payment.noise)
 
     @property
@@ -343,14 +342,6 @@ class BlockPlan:
         tests = (r.stability.count for r in self.releases if r.stability is not None)
         agreed = (column for agreement in self.agreements for column in agreement.places)
         return frozenset((*counted, *tests, *agreed))
-
-    def _within(self, noise: CorrelatedNoise | MatrixNoise) -> bool:
-        """Test whether there are as many groups as the noise allows."""
-        count = len(self.domain or ())
-        listed = isinstance(self.keys, published_keys.ListedKeys)
-        if isinstance(noise, MatrixNoise):
-            return listed and count == len(noise.runs) * noise.strategy.size
-        return listed and count <= noise.reached.groups
 
     @property
     def lists_shown(self) -> bool:
@@ -418,19 +409,6 @@ class BlockPlan:
             field.id: half.id
             for tree in self.trees
             for field, half in zip(tree.fields, tree.halves, strict=False)
-        }
-
-    @property
-    def increments(self) -> Mapping[int, tuple[float, ...]]:
-        """The columns whose running sums were measured, each with a number for each group, of which
-        the running sum is the variance of the groups' sum, in units of its values.
-        """
-        return {
-            r.field.id: tuple(
-                (r.payment.noise.increments * float(r.query.released.step) ** 2).tolist()
-            )
-            for r in self.releases
-            if isinstance(r.payment.noise, MatrixNoise)
         }
 
     @property

@@ -20,6 +20,7 @@ from dpsql.compiler.errors.stated_errors import states
 from dpsql.compiler.plan import private_plan
 from dpsql.compiler.plan.certain_ranges import CertainRanges
 from dpsql.compiler.plan.published_keys import ListedKeys, ThresholdKeys
+from dpsql.compiler.plan.summed_columns import variance_increments
 from dpsql.compiler.resolve.scopes import Identities
 from dpsql.compiler.rewrite.common_terms import computed_once, once
 from dpsql.compiler.rewrite.dialect import Columns, Dialect, Dialects
@@ -126,7 +127,7 @@ def _noise(block: private_plan.BlockPlan) -> NoiseOfBlock:
             if release.single is not None
         },
         biased=block.biased,
-        summed=tuple(block.increments),
+        summed=tuple(variance_increments(block)),
     )
 
 
