@@ -22,29 +22,14 @@ from dpsql.model.notices import ByDeclaration, ByFact, Modelled, Reported, Synth
 from dpsql.model.periods import ChargedPeriods
 from dpsql.model.tree import PlanForm
 from dpsql.model.vocabulary import Column, Loss, Rest
+from dpsql.preparation import explanation as explained
 from dpsql.preparation.explanation import (
-    BlockLines,
-    Change,
-    ChoiceLine,
     CoarserPeriods,
-    Explanation,
-    FewerGroups,
-    FewerRows,
     Forecast,
     ForecastKind,
-    FoundBound,
-    Help,
-    LargerEpsilon,
-    LimitLine,
-    OtherAccountant,
     Proposal,
-    PublicKeys,
     RecordedFacts,
-    ReleaseLine,
     TighterBounds,
-    UnitsCounted,
-    WithoutKey,
-    approximate,
 )
 
 WIDTH = 100
@@ -65,7 +50,7 @@ Entry = tuple[str, str]
 
 
 def plan_text(
-    explanation: Explanation,
+    explanation: explained.Explanation,
     form: PlanForm | str | None = None,
     *,
     width: int = WIDTH,
@@ -96,7 +81,7 @@ def plan_text(
 # --- short ---
 
 
-def _short(explanation: Explanation, width: int, door: Door | None) -> Iterator[str]:
+def _short(explanation: explained.Explanation, width: int, door: Door | None) -> Iterator[str]:
     for text in _charge(explanation):
         yield from _sentence(text, width)
     yield ""
@@ -122,7 +107,7 @@ _FEW_COLUMNS = 2
 """Maximum number of columns with all bounds; more columns show only the least and the largest."""
 
 
-def _bounds(bounds: Sequence[FoundBound], columns: int, width: int) -> Iterator[str]:
+def _bounds(bounds: Sequence[explained.FoundBound], columns: int, width: int) -> Iterator[str]:
     """Yield a table of expected errors by the bound that the query will find."""
     if not bounds:
         return
@@ -133,8 +118,8 @@ def _bounds(bounds: Sequence[FoundBound], columns: int, width: int) -> Iterator[
         each = list(group)
         shown = each if columns <= _FEW_COLUMNS else each[:: max(1, len(each) - 1)]
         for n, bound in enumerate(shown):
-            most = " and ".join(map(approximate, bound.most))
-            rows.append(("" if n else printable(name), most, approximate(bound.margin)))
+            most = " and ".join(map(explained.approximate, bound.most))
+            rows.append(("" if n else printable(name), most, explained.approximate(bound.margin)))
     yield from grid(rows)
 
 
@@ -143,7 +128,7 @@ def _apart(lines: Iterator[str]) -> Iterator[str]:
         yield from ("", line) if not number else (line,)
 
 
-def _charge(explanation: Explanation) -> Iterator[str]:
+def _charge(explanation: explained.Explanation) -> Iterator[str]:
     accountant = explanation.accountant
     if not explanation.blocks and explanation.event is None:
         kinds = set(map(type, explanation.notices))
@@ -221,7 +206,7 @@ def _column(
 ) -> tuple[str, str, str]:
     error = "exact" if expected is None else "depends on the data"
     if expected is not None and not isnan(expected):
-        error = approximate(expected)
+        error = explained.approximate(expected)
     elif expected is not None and forecast is not None:
         error = forecast_text(forecast)
     return printable(column.name), str(column.type), error
@@ -240,7 +225,7 @@ def forecast_text(forecast: Forecast) -> str:
     share = forecast.kind is not ForecastKind.ABSOLUTE
     most = 1.0 if forecast.kind is ForecastKind.RANK else inf
     ends = [min(end, most) * (100 if share else 1) for end in (forecast.low, forecast.high)]
-    low, high = (approximate(float(f"{end:.2g}")) for end in ends)
+    low, high = (explained.approximate(float(f"{end:.2g}")) for end in ends)
     error = low if low == high else f"{low} to {high}"
     match forecast.kind:
         case ForecastKind.ABSOLUTE:
@@ -257,7 +242,7 @@ def forecast_text(forecast: Forecast) -> str:
 # --- long ---
 
 
-def _steps(explanation: Explanation, width: int) -> Iterator[str]:
+def _steps(explanation: explained.Explanation, width: int) -> Iterator[str]:
     for number, block in enumerate(explanation.blocks):
         yield ""
         yield from _sentence(
@@ -271,7 +256,7 @@ def _steps(explanation: Explanation, width: int) -> Iterator[str]:
     yield from _statement(explanation.outer_sql, width)
 
 
-def _block(block: BlockLines, width: int) -> Iterator[str]:
+def _block(block: explained.BlockLines, width: int) -> Iterator[str]:
     yield "Contribution limits:"
     yield from _entries(map(_limit, block.limits), width)
     yield from _sentence(f"Keys: {printable(block.keys) or 'one group: no GROUP BY'}", width)
@@ -288,21 +273,25 @@ def _block(block: BlockLines, width: int) -> Iterator[str]:
     yield from _statement(block.sql, width)
 
 
-def _limit(line: LimitLine) -> Entry:
+def _limit(line: explained.LimitLine) -> Entry:
     value = "no limit" if line.value is None else f"{line.value:,}"
     return printable(line.name), f"{value}, {printable(line.how)}"
 
 
-def _noised(line: ReleaseLine) -> list[Entry]:
+def _noised(line: explained.ReleaseLine) -> list[Entry]:
     symbol = "σ" if "Gaussian" in line.mechanism else "b"
-    clip = f"[{approximate(line.lower)}, {approximate(line.upper)}], in steps of {line.step:.6g}"
-    scale, error = approximate(line.scale), approximate(line.error)
+    lower, upper = explained.approximate(line.lower), explained.approximate(line.upper)
+    clip = f"[{lower}, {upper}], in steps of {line.step:.6g}"
+    scale, error = explained.approximate(line.scale), explained.approximate(line.error)
     noise = f"{line.mechanism}, {symbol} = {scale}{f', error {error}' * (error != scale)}"
     entries = [
         ("what counts", printable(line.bounds)),
         ("one unit's total", clip),
-        ("one unit changes", f"{_groups(line.l0)}, by {approximate(line.linf)} each (Linf)"),
-        ("noise", f"{noise}, ± {approximate(line.margin)} at 95 %"),
+        (
+            "one unit changes",
+            f"{_groups(line.l0)}, by {explained.approximate(line.linf)} each (Linf)",
+        ),
+        ("noise", f"{noise}, ± {explained.approximate(line.margin)} at 95 %"),
     ]
     return entries + [("otherwise", printable(line.otherwise))] * bool(line.otherwise)
 
@@ -311,13 +300,13 @@ def _groups(l0: int) -> str:
     return "1 group (L0)" if l0 == 1 else f"{l0:,} groups (L0)"
 
 
-def _chosen(line: ChoiceLine) -> list[Entry]:
-    error = "unknown" if line.expected is None else approximate(line.expected)
+def _chosen(line: explained.ChoiceLine) -> list[Entry]:
+    error = "unknown" if line.expected is None else explained.approximate(line.expected)
     entries = [
         ("among", f"{line.candidates:,} cells: {printable(line.bounds)}"),
         ("one unit changes", f"{_groups(line.l0)}, by {line.rows:,} rows each"),
         ("noise", f"{line.mechanism}, {line.scale}"),
-        ("in rows", f"error {error}, ± {approximate(line.reach)} at 95 %"),
+        ("in rows", f"error {error}, ± {explained.approximate(line.reach)} at 95 %"),
     ]
     return entries + [("otherwise", printable(line.otherwise))] * bool(line.otherwise)
 
@@ -377,7 +366,7 @@ def proposal_text(proposal: Proposal, door: Door | None = None) -> str:
 def _relative(proposal: Proposal) -> str:
     assert proposal.present_margin is not None
     times = float(f"{proposal.margin / proposal.present_margin:.2g}")
-    error = "has the same ±" if times == 1 else f"± {approximate(times)} times as large"
+    error = "has the same ±" if times == 1 else f"± {explained.approximate(times)} times as large"
     if proposal.groups == proposal.present_groups:
         return error
     return f"{error} at most, for {proposal.groups:,} groups instead of {proposal.present_groups:,}"
@@ -385,8 +374,8 @@ def _relative(proposal: Proposal) -> str:
 
 def _absolute(proposal: Proposal) -> str:
     present = proposal.present_margin
-    margin = approximate(proposal.margin)
-    now = "" if present is None else approximate(present)
+    margin = explained.approximate(proposal.margin)
+    now = "" if present is None else explained.approximate(present)
     if proposal.groups == proposal.present_groups:
         return f"± {margin}" + (now and f" instead of {now}")
     most = "at most " if proposal.most else ""
@@ -394,26 +383,26 @@ def _absolute(proposal: Proposal) -> str:
     return f"± {most}{margin} in each of {proposal.groups:,} groups{now}"
 
 
-def _changed(change: Change, door: Door | None) -> str:
+def _changed(change: explained.Change, door: Door | None) -> str:
     match change:
-        case LargerEpsilon(epsilon=epsilon):
+        case explained.LargerEpsilon(epsilon=epsilon):
             way = "" if door is None else f" ({door.words(plain(epsilon))['by_fitting']})"
             return f"ε = {plain(epsilon)}{way}"
-        case OtherAccountant(name=name):
+        case explained.OtherAccountant(name=name):
             return f'accountant = "{name}" by the owner, for few questions'
         case RecordedFacts():
             return "`dpsql check --record` by the owner, if the data are as declared"
         case CoarserPeriods(key=key, period=period):
             return f"grouped by {period} of {key}"
-        case WithoutKey(key=key):
+        case explained.WithoutKey(key=key):
             return f"not grouped by {key}"
-        case UnitsCounted(units=units, column=column):
+        case explained.UnitsCounted(units=units, column=column):
             return f"{units} counted instead of their rows, COUNT(DISTINCT {column})"
         case _:
             assert_never(change)
 
 
-def help_text(each: Help) -> str:
+def help_text(each: explained.Help) -> str:
     """Return the text of one change that reduces errors or shows more groups.
 
     >>> help_text(TighterBounds("amount", 0, 500))
@@ -422,16 +411,16 @@ def help_text(each: Help) -> str:
     return printable(_help(each))
 
 
-def _help(each: Help) -> str:
+def _help(each: explained.Help) -> str:
     match each:
-        case PublicKeys(keys=keys):
+        case explained.PublicKeys(keys=keys):
             return f"values of {', '.join(keys)} listed in the policy: then every group is shown"
         case TighterBounds(argument=argument, lower=lower, upper=upper):
-            ends = f"{approximate(lower)} … {approximate(upper)}"
+            ends = f"{explained.approximate(lower)} … {explained.approximate(upper)}"
             return f"tighter bounds of {argument}, now {ends} a row"
-        case FewerRows(rows=rows):
+        case explained.FewerRows(rows=rows):
             return f"fewer rows of one unit in a group than {rows:,}"
-        case FewerGroups(groups=groups):
+        case explained.FewerGroups(groups=groups):
             return f"coarser groups: one unit counts in up to {groups:,}, and each adds to the ±"
         case _:
             assert_never(each)
@@ -446,7 +435,7 @@ VERSION = 1
 """Version of the JSON. It is raised if a key is removed or changes its meaning."""
 
 
-def plan_json(explanation: Explanation) -> str:
+def plan_json(explanation: explained.Explanation) -> str:
     """Return the whole plan as JSON, each list on lines of its own.
 
     Keys are `version`, `analyst`, `budget`, the `cap` that leaves less, and `accountant`. Amounts
@@ -458,13 +447,13 @@ def plan_json(explanation: Explanation) -> str:
     return json.dumps(_everything(explanation), ensure_ascii=False, indent=2) + "\n"
 
 
-def _window(explanation: Explanation) -> dict[str, Any]:
+def _window(explanation: explained.Explanation) -> dict[str, Any]:
     periods = explanation.periods
     named = {} if periods is None else {"periods": list(periods.names)}
     return {"window": explanation.window or None, **named}
 
 
-def _everything(explanation: Explanation) -> dict[str, Any]:
+def _everything(explanation: explained.Explanation) -> dict[str, Any]:
     expected = explanation.expected or (None,) * len(explanation.columns)
     forecasts = explanation.forecasts or (None,) * len(explanation.columns)
     columns = zip(explanation.columns, expected, forecasts, strict=True)
@@ -530,7 +519,7 @@ def _json_column(
     return {"name": column.name, "type": str(column.type), **error, "forecast": about}
 
 
-def _release(block: BlockLines) -> dict[str, Any]:
+def _release(block: explained.BlockLines) -> dict[str, Any]:
     return {
         "unit": block.unit,
         "limits": list(map(_fields, block.limits)),
@@ -542,6 +531,8 @@ def _release(block: BlockLines) -> dict[str, Any]:
     }
 
 
-def _fields(line: LimitLine | ReleaseLine | ChoiceLine) -> dict[str, Any]:
+def _fields(
+    line: explained.LimitLine | explained.ReleaseLine | explained.ChoiceLine,
+) -> dict[str, Any]:
     pairs = asdict(line).items()
     return {k: None if isinstance(v, float) and not isfinite(v) else v for k, v in pairs}

@@ -10,43 +10,8 @@ from typing import TypeAlias, assert_never
 from dpsql.interfaces.amounts import exact_text
 from dpsql.interfaces.doors import Door
 from dpsql.interfaces.messages import printable
-from dpsql.model.notices import (
-    AnsweredAs,
-    AnswerForm,
-    Assumed,
-    BoundsFound,
-    ByDeclaration,
-    ByFact,
-    CertainFact,
-    Clipped,
-    Contributed,
-    CountedKeys,
-    CutSide,
-    Drowned,
-    Empty,
-    FewValues,
-    Hidden,
-    Listed,
-    Modelled,
-    NeverShown,
-    NoRows,
-    Notice,
-    Ranked,
-    RankedBy,
-    Relayed,
-    Reported,
-    RoundedTimes,
-    Sampled,
-    Scaled,
-    SharedPresence,
-    Synthetic,
-    TooFew,
-    Unclear,
-    Unprotected,
-    Useless,
-    Withheld,
-    places,
-)
+from dpsql.model import notices as kinds
+from dpsql.model.notices import Clipped, Hidden
 from dpsql.model.tree import Value
 from dpsql.model.vocabulary import Answer, Column
 
@@ -58,7 +23,7 @@ _MOST_LISTED = 5
 
 
 def sentences(
-    notices: Sequence[Notice], columns: Sequence[Column], door: Door | None = None
+    notices: Sequence[kinds.Notice], columns: Sequence[Column], door: Door | None = None
 ) -> tuple[str, ...]:
     """Return a sentence for each notice on a result of these columns, in the words of `door`."""
     return tuple(sentence(notice, columns, door) for notice in notices)
@@ -66,15 +31,15 @@ def sentences(
 
 def footnotes(answer: Answer) -> tuple[str, ...]:
     """Return the notices about columns. These columns are marked in tables."""
-    return sentences([n for n in answer.notices if places(n)], answer.columns)
+    return sentences([n for n in answer.notices if kinds.places(n)], answer.columns)
 
 
 def remarks(answer: Answer, door: Door) -> tuple[str, ...]:
     """Return the notices about no column."""
-    return sentences([n for n in answer.notices if not places(n)], answer.columns, door)
+    return sentences([n for n in answer.notices if not kinds.places(n)], answer.columns, door)
 
 
-def sentence(notice: Notice, columns: Sequence[Column], door: Door | None = None) -> str:
+def sentence(notice: kinds.Notice, columns: Sequence[Column], door: Door | None = None) -> str:
     """Return the sentence of one notice, in the words of the interface `door`.
 
     >>> from dpsql.model.tree import INTEGER
@@ -86,82 +51,91 @@ much that leaves out is unknown, and not in ±
     groups of fewer than about 164 households are not shown
     """
     match notice:
-        case Unclear(column=column):
+        case kinds.Unclear(column=column):
             about: tuple[int, ...] = (column,)
-        case Ranked(outputs=outputs):
+        case kinds.Ranked(outputs=outputs):
             about = outputs
         case _:
-            about = places(notice)
+            about = kinds.places(notice)
     names = [columns[place].name for place in about]
     return printable(_said(notice, ", ".join(names) or "what this is computed from", door))
 
 
-def _said(notice: Notice, names: str, door: Door | None) -> str:
+def _said(notice: kinds.Notice, names: str, door: Door | None) -> str:
     if isinstance(notice, OfRows):
         return _of_rows(notice)
     match notice:
         case Clipped():
             return _clipped(notice, names) + _uncovered(notice)
-        case FewValues(units=units, grouped=grouped, values=values):
+        case kinds.FewValues(units=units, grouped=grouped, values=values):
             different = f"{_some(values, 'different value')} each{_per(grouped)}"
             return f"{units} count with at most {different} in {names}{_uncovered(notice)}"
-        case Sampled(units=units, groups=n):
+        case kinds.Sampled(units=units, groups=n):
             groups = f"{_some(n, 'group')} each, chosen at random"
             return f"{units} count in at most {groups}, in {names}{_uncovered(notice)}"
-        case Scaled() | SharedPresence():
+        case kinds.Scaled() | kinds.SharedPresence():
             return _scaled(notice, names)
-        case Listed(name=None, values=values):
+        case kinds.Listed(name=None, values=values):
             return f"values other than the {values:,} declared do not count in {names}"
-        case Listed(name=name, values=values):
+        case kinds.Listed(name=name, values=values):
             return f"rows with another {name or 'value'} than the {values:,} declared are left out"
-        case Assumed(values=values):
+        case kinds.Assumed(values=values):
             return f"totals in {names} agree as if there were no values but the {values:,} declared"
         case Hidden():
             return _hidden(notice)
-        case Empty():
+        case kinds.Empty():
             return _empty(notice, door)
-        case Unclear() | Ranked():
+        case kinds.Unclear() | kinds.Ranked():
             return _unclear(notice, names, door)
-        case Drowned() | NeverShown() | TooFew():
+        case kinds.Drowned() | kinds.NeverShown() | kinds.TooFew():
             return _useless(notice, door)
-        case CountedKeys(keys=keys):
+        case kinds.CountedKeys(keys=keys):
             return _counted(keys)
-        case BoundsFound():
+        case kinds.BoundsFound():
             return _bounds(notice)
-        case RoundedTimes():
+        case kinds.RoundedTimes():
             return _rounded(notice)
-        case Relayed(text=text):
+        case kinds.Relayed(text=text):
             return text
-        case Unprotected(table=table, column=column):
+        case kinds.Unprotected(table=table, column=column):
             return f"people whom {table}.{column} names are not protected from what this tells"
         case _:
             assert_never(notice)
 
 
 _RANKED = {
-    RankedBy.RANK: "the rank of each value of {names} is off by at most {rows:,} row{s} (95 %)",
-    RankedBy.END: (
+    kinds.RankedBy.RANK: (
+        "the rank of each value of {names} is off by at most {rows:,} row{s} (95 %)"
+    ),
+    kinds.RankedBy.END: (
         "in a group of more than {rows:,} row{s}, 1 to {rows:,} of them reach the value of {names}"
         " (95 %)"
     ),
-    RankedBy.ROWS: "no value has {rows:,} row{s} more than that of {names} (95 %)",
+    kinds.RankedBy.ROWS: "no value has {rows:,} row{s} more than that of {names} (95 %)",
 }
 
-OfRows: TypeAlias = Withheld | AnsweredAs | NoRows | Synthetic | Reported | Modelled
+OfRows: TypeAlias = (
+    kinds.Withheld
+    | kinds.AnsweredAs
+    | kinds.NoRows
+    | kinds.Synthetic
+    | kinds.Reported
+    | kinds.Modelled
+)
 """Notices on rows that are withheld, certainly absent or of another kind, or on another form."""
 _FORMS = {
-    AnswerForm.LIMITED_JOIN: (
+    kinds.AnswerForm.LIMITED_JOIN: (
         "each joined table keeps at most {most} rows of a privacy unit, chosen by a hash of their"
         " key: numbers can be too low"
     ),
-    AnswerForm.STAGED_AVERAGE: (
+    kinds.AnswerForm.STAGED_AVERAGE: (
         "rows are compared with a released average: no ± has the error of that average"
     ),
-    AnswerForm.STAGED_RANK: (
+    kinds.AnswerForm.STAGED_RANK: (
         "rows are compared with released quantiles: no ± has their error. Rows with equal values"
         " share a tile, so that tiles can differ in size"
     ),
-    AnswerForm.UNMATCHED_ROWS: (
+    kinds.AnswerForm.UNMATCHED_ROWS: (
         "each row without a match counts once: where few match, noise makes the number too high"
     ),
 }
@@ -172,26 +146,26 @@ def _of_rows(notice: OfRows) -> str:
     another form.
     """
     match notice:
-        case Withheld(units=units):
+        case kinds.Withheld(units=units):
             return f"rows of {units} are never shown: that there are none here says nothing"
-        case AnsweredAs(form=form, most=most):
+        case kinds.AnsweredAs(form=form, most=most):
             return _FORMS[form].format(most=most)
-        case ByDeclaration():
+        case kinds.ByDeclaration():
             return _by_declaration(notice)
-        case ByFact():
+        case kinds.ByFact():
             return _by_fact(notice)
-        case Reported():
+        case kinds.Reported():
             return _reported(notice)
-        case Synthetic(tables=tables):
+        case kinds.Synthetic(tables=tables):
             are = f"{' and '.join(tables)} {'is' if len(tables) == 1 else 'are'}"
             return f"{are} synthetic: how wrong these numbers are is not known"
-        case Modelled(models=models, limited=limited):
+        case kinds.Modelled(models=models, limited=limited):
             are = f"{' and '.join(models)} {'is a model' if len(models) == 1 else 'are models'}"
             less = f"; what one unit adds to {' and '.join(limited)} is limited" * bool(limited)
             return f"{are}: no ± says how wrong predictions are{less}"
 
 
-def _reported(notice: Reported) -> str:
+def _reported(notice: kinds.Reported) -> str:
     law, rows = notice.law, notice.rows
     how = f"{law.mechanism}, ε = {law.epsilon:.4g}"
     margin = _NORMAL * law.deviation(rows or 1)
@@ -204,7 +178,7 @@ def _reported(notice: Reported) -> str:
     )
 
 
-def _by_declaration(notice: ByDeclaration) -> str:
+def _by_declaration(notice: kinds.ByDeclaration) -> str:
     listed = ", ".join(_value(value) for value in notice.values[:_MOST_LISTED])
     more = len(notice.values) - _MOST_LISTED
     listed += f" and {more:,} more" if more > 0 else ""
@@ -216,19 +190,19 @@ def _by_declaration(notice: ByDeclaration) -> str:
     )
 
 
-def _by_fact(notice: ByFact) -> str:
+def _by_fact(notice: kinds.ByFact) -> str:
     why = {
-        CertainFact.NEVER_NULL: f"{notice.about} is never NULL",
-        CertainFact.AT_MOST: f"at most {notice.most:,} rows have one {notice.about or 'key'}",
-        CertainFact.LINKED: f"every {notice.about} has its row",
-        CertainFact.FALSE: "the conditions are never true",
-        CertainFact.EQUAL: "both counts are of the same rows",
+        kinds.CertainFact.NEVER_NULL: f"{notice.about} is never NULL",
+        kinds.CertainFact.AT_MOST: f"at most {notice.most:,} rows have one {notice.about or 'key'}",
+        kinds.CertainFact.LINKED: f"every {notice.about} has its row",
+        kinds.CertainFact.FALSE: "the conditions are never true",
+        kinds.CertainFact.EQUAL: "both counts are of the same rows",
     }
-    what = "no difference" if notice.fact is CertainFact.EQUAL else "no rows"
+    what = "no difference" if notice.fact is kinds.CertainFact.EQUAL else "no rows"
     return f"{what}: {why[notice.fact]}; this is certain, and was not measured"
 
 
-def _bounds(notice: BoundsFound) -> str:
+def _bounds(notice: kinds.BoundsFound) -> str:
     ends = f"[{notice.lower:.10g}, {notice.upper:.10g}]"
     return f"The bounds {ends} of {notice.table}.{notice.column} were found privately."
 
@@ -239,15 +213,15 @@ def _counted(keys: tuple[str, ...]) -> str:
     return f"how many {listed} are shown is not how many there are{other}"
 
 
-def _rounded(notice: RoundedTimes) -> str:
+def _rounded(notice: kinds.RoundedTimes) -> str:
     at = "" if notice.instant is None else f"NOW() is {notice.instant:%Y-%m-%d %H:%M} UTC"
     constants = f"times of the last days are those of the full {notice.resolution}"
     read = [at] * bool(at) + [constants] * notice.constants
     return f"{', and '.join(read)}: the same question until the next {notice.resolution}"
 
 
-def _unclear(notice: Unclear | Ranked, names: str, door: Door | None) -> str:
-    if isinstance(notice, Ranked):
+def _unclear(notice: kinds.Unclear | kinds.Ranked, names: str, door: Door | None) -> str:
+    if isinstance(notice, kinds.Ranked):
         rows = notice.rows
         return _RANKED[notice.by].format(names=names, rows=rows, s="s" * (rows != 1))
     unclear, numbers = notice.unclear, notice.numbers
@@ -260,19 +234,19 @@ def _unclear(notice: Unclear | Ranked, names: str, door: Door | None) -> str:
     return f"{what} no larger than {each} ±{better}"
 
 
-def _useless(notice: Useless | NeverShown, door: Door | None) -> str:
+def _useless(notice: kinds.Useless | kinds.NeverShown, door: Door | None) -> str:
     match notice:
-        case Drowned(units=units, most=most, noise=noise):
+        case kinds.Drowned(units=units, most=most, noise=noise):
             return (
                 f"this cannot be useful: at most {most:,} of {units} can be counted, and the "
                 f"noise hides {noise:,.3g} or more; ask about more of them, or with {_larger(door)}"
             )
-        case NeverShown(units=units, most=most, least=least):
+        case kinds.NeverShown(units=units, most=most, least=least):
             return (
                 f"this cannot be useful: a group is shown from about {least:,} of {units} on, and "
                 f"at most {most:,} can be in one; ask about more of them, or with {_larger(door)}"
             )
-        case TooFew(units=units, visible_from=needed, most=most):
+        case kinds.TooFew(units=units, visible_from=needed, most=most):
             there = "fewer were seen" if most is None else f"at most {most:,} can be counted"
             return (
                 f"too few {units} to find how much one of them adds: about {needed:,} are needed, "
@@ -282,9 +256,9 @@ def _useless(notice: Useless | NeverShown, door: Door | None) -> str:
             assert_never(notice)
 
 
-def _uncovered(notice: Clipped | FewValues | Sampled) -> str:
+def _uncovered(notice: Clipped | kinds.FewValues | kinds.Sampled) -> str:
     """Return what a declared limit does to the interval, which covers noise alone."""
-    side = "" if notice.side is CutSide.EITHER else f" ({notice.side})"
+    side = "" if notice.side is kinds.CutSide.EITHER else f" ({notice.side})"
     what = "changes" if isinstance(notice, Clipped) and notice.rows is None else "leaves out"
     return f"; how much that {what} is unknown, and not in ±{side}"
 
@@ -303,41 +277,41 @@ def _clipped(notice: Clipped, names: str) -> str:
     return f"{notice.units} add {adds} each to {names}{per}: {_some(rows, 'row')} each{cut}"
 
 
-def _scaled(notice: Scaled | SharedPresence, names: str) -> str:
-    if isinstance(notice, SharedPresence):
+def _scaled(notice: kinds.Scaled | kinds.SharedPresence, names: str) -> str:
+    if isinstance(notice, kinds.SharedPresence):
         return _spread(notice, names)
     rounded = float(f"{notice.most:.4g}")
     units, most = notice.units, _value(rounded)
     match notice.what:
-        case Contributed.UNITS | Contributed.ROWS:
+        case kinds.Contributed.UNITS | kinds.Contributed.ROWS:
             bound = f"one of {units} counts with at most {most} {notice.what} in {names}"
-        case Contributed.VALUES:
+        case kinds.Contributed.VALUES:
             bound = f"one of {units} adds at most {most} to {names}"
         case _:
             bound = f"the {notice.what} of one of {units} add at most {most} to {names}"
     if not notice.visible:
         return f"{bound}: too few {units} to find a better limit; declare max_per_unit"
     beyond = f"at most about {notice.above:,} have more, and their excess is missing"
-    side = "" if notice.side is CutSide.EITHER else f" ({notice.side})"
+    side = "" if notice.side is kinds.CutSide.EITHER else f" ({notice.side})"
     clipped = f"{bound} (limit found privately); {beyond}{side}"
     return f"{clipped}. {_guess(notice)}" if notice.guess else clipped
 
 
-def _guess(notice: Scaled) -> str:
+def _guess(notice: kinds.Scaled) -> str:
     """Return the sentence on the end of an interval that holds where few units hold much."""
     why = f"a few {notice.units} hold much of this. Declare max_per_unit."
     match notice.side:
-        case CutSide.ABOVE:
+        case kinds.CutSide.ABOVE:
             return f"The lower end holds; the upper end is a guess: {why}"
-        case CutSide.BELOW:
+        case kinds.CutSide.BELOW:
             return f"The upper end holds; the lower end is a guess: {why}"
-        case CutSide.EITHER:
+        case kinds.CutSide.EITHER:
             return f"The interval is a guess: {why}"
         case _:
             assert_never(notice.side)
 
 
-def _spread(notice: SharedPresence, names: str) -> str:
+def _spread(notice: kinds.SharedPresence, names: str) -> str:
     more = f"{notice.units} in more than {notice.groups:,.4g} groups"
     counts = f"{more} count with less than 1 per group in {names}"
     if notice.above is None:
@@ -351,7 +325,7 @@ def _hidden(notice: Hidden) -> str:
     return f"groups of fewer than about {notice.least:,} {notice.units} are not shown"
 
 
-def _empty(notice: Empty, door: Door | None) -> str:
+def _empty(notice: kinds.Empty, door: Door | None) -> str:
     if notice.hidden is None:
         return "no rows: nothing that was released fulfils the conditions on it"
     return f"no rows: {_hidden(notice.hidden)}; {_larger(door)} or coarser groups show more"

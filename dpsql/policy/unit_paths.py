@@ -12,20 +12,8 @@ from collections.abc import Iterator, Mapping
 from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.schema import ForeignKey, Schema, SchemaColumn, SchemaTable
 from dpsql.model.tree import Kind
-from dpsql.policy.column_words import (
-    PEOPLE,
-    WEAK_ROW_WORDS,
-    Words,
-    column_words,
-    identifies,
-    is_of_people,
-    is_surrogate,
-    names_rows,
-    personal_data,
-    singular,
-    table_words,
-    words,
-)
+from dpsql.policy import column_words as naming
+from dpsql.policy.column_words import column_words, is_surrogate, words
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,14 +60,14 @@ def key_of(table: SchemaTable) -> tuple[str, ...]:
     """
     if table.primary_key:
         return table.primary_key
-    own = table_words(table)
+    own = naming.table_words(table)
     names = [column_words(table, column.name) for column in table.columns]
-    if len(names) > 1 and all(map(names_rows, names)):  # pairs of what has a table elsewhere
+    if len(names) > 1 and all(map(naming.names_rows, names)):  # pairs of what has a table elsewhere
         return ()
     for column, name in zip(table.columns, names, strict=True):
         alone = len(name) == 1 or name[:-1] in (own, own[-1:])
-        first = column is table.columns[0] or name[-1] not in WEAK_ROW_WORDS
-        if _can_identify(column) and names_rows(name) and alone and first:
+        first = column is table.columns[0] or name[-1] not in naming.WEAK_ROW_WORDS
+        if _can_identify(column) and naming.names_rows(name) and alone and first:
             return (column.name,)
     return ()
 
@@ -148,12 +136,12 @@ def _candidates(schema: Schema) -> Iterator[UnitColumns]:
     for table in schema.tables:
         if table.is_derived:
             continue
-        if is_of_people(table) and (key := _one_key(table)) is not None:
+        if naming.is_of_people(table) and (key := _one_key(table)) is not None:
             yield UnitColumns(((table.name, *key),), has_table=True)
             continue
         for column in table.columns:
             own = column_words(table, column.name)
-            if _can_identify(column) and names_rows(own) and PEOPLE & {*own}:
+            if _can_identify(column) and naming.names_rows(own) and naming.PEOPLE & {*own}:
                 unit = _values(schema, column.name, (table, column))
                 if unit is not None and column.name.lower() not in keys:
                     yield UnitColumns(tuple(sorted(unit.columns)), has_table=False)
@@ -260,8 +248,8 @@ class _NamedKeys:
     """Keys of the tables of a schema by the words that may name them: one pass over all columns."""
 
     def __init__(self, schema: Schema) -> None:
-        self._called = defaultdict[Words, list[_NamedKey]](list)
-        self._alone = defaultdict[Words, list[_NamedKey]](list)
+        self._called = defaultdict[naming.Words, list[_NamedKey]](list)
+        self._alone = defaultdict[naming.Words, list[_NamedKey]](list)
         self._joined = defaultdict[str, list[_NamedKey]](list)
         for place, target in enumerate(schema.tables):
             self._add(place, target)
@@ -274,15 +262,15 @@ class _NamedKeys:
             return
         called = column_words(target, there.name)
         named = _NamedKey(place, target, there, is_surrogate(target, there.name))
-        by_table = is_of_people(target) or len(called) == 1
-        if len(called) == 1 and names_rows(called):
-            called = (*table_words(target), *called)
-        elif not names_rows(called) and not target.primary_key:
+        by_table = naming.is_of_people(target) or len(called) == 1
+        if len(called) == 1 and naming.names_rows(called):
+            called = (*naming.table_words(target), *called)
+        elif not naming.names_rows(called) and not target.primary_key:
             return
         self._called[_one(called)].append(named)
         self._joined["".join(called)].append(named)
         if by_table:
-            self._alone[_one(table_words(target))].append(named)
+            self._alone[_one(naming.table_words(target))].append(named)
 
     def _links(self, table: SchemaTable) -> Iterator[ForeignKey]:
         """Yield links by columns that are named like keys, by target and column."""
@@ -300,8 +288,8 @@ class _NamedKeys:
         yield from (links[place] for place in sorted(links))
 
 
-def _one(named: Words) -> Words:
-    return tuple(map(singular, named))
+def _one(named: naming.Words) -> naming.Words:
+    return tuple(map(naming.singular, named))
 
 
 def names_another(table: SchemaTable, column: SchemaColumn, unit: UnitColumns) -> bool:
@@ -358,12 +346,14 @@ def dictionaries(schema: Schema, reached: Mapping[str, Routes]) -> list[str]:
         table.name
         for table in schema.tables
         if table.name in referred - reached.keys() and not table.is_derived
-        if not is_of_people(table)
+        if not naming.is_of_people(table)
         if not any(_is_of_people(table, column.name) for column in table.columns)
     ]
 
 
 def _is_of_people(table: SchemaTable, column: str) -> bool:
     """Test whether a column is called like a person, or like what tells who it is."""
-    named = bool(PEOPLE & {*map(singular, words(column))})
-    return named or identifies(table, column) or personal_data(table, column) is not None
+    named = bool(naming.PEOPLE & {*map(naming.singular, words(column))})
+    return (
+        named or naming.identifies(table, column) or naming.personal_data(table, column) is not None
+    )
