@@ -52,8 +52,8 @@ def test_wrong_twin_ends_without_ranges_are_below_zero(
     proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Stating, "_within", lambda *of, **_: of[2])
-    ends = proxy.ask(request(ENDS.format(BY_SEGMENT), "0.01")).rows
-    assert min(low for low, _ in ends) < 0
+    lows = f"SELECT DP_INTERVAL_LOW(n) AS low FROM ({BY_SEGMENT}) AS t"
+    assert min(low for (low,) in proxy.ask(request(lows, "0.01")).rows) < 0
 
 
 def test_stating_errors_asks_nothing_new(proxy: Proxy) -> None:
