@@ -18,6 +18,7 @@ ANY_OF, ALL_OF = "any of", "all of"
 """Names of calls; unquoted identifiers cannot contain spaces."""
 
 _QUANTIFIERS = {"ANY": ANY_OF, "SOME": ANY_OF, "ALL": ALL_OF}
+ARRAY_MARKS = frozenset({TokenType.L_BRACKET, *_QUANTIFIERS})
 _COMPARISONS = frozenset("= == <> != < <= > >= LIKE ILIKE".split())
 _CLOSED_BY = {
     TokenType.L_PAREN: TokenType.R_PAREN,
@@ -34,18 +35,13 @@ class ArrayPlaces:
     Brackets after the `types` of casts stay.
     """
 
-    lists: frozenset[int] = frozenset()
-    quantifiers: frozenset[int] = frozenset()
-    types: frozenset[int] = frozenset()
-
-    def __contains__(self, place: int) -> bool:
-        return place in self.lists or place in self.quantifiers or place in self.types
+    lists: frozenset[int]
+    quantifiers: frozenset[int]
+    types: frozenset[int]
 
 
 def array_places(tokens: Sequence[Token]) -> ArrayPlaces:
     """Return the places of supported array tokens."""
-    if all(token.text != "[" and token.text.upper() not in _QUANTIFIERS for token in tokens):
-        return ArrayPlaces()
     places = range(1, len(tokens) - 1)
     types = frozenset(
         place + behind for place in places if _is_suffix(tokens, place) for behind in (0, 1)

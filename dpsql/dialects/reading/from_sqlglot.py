@@ -8,7 +8,7 @@ understand. This module finds the positions, and checks that nothing was dropped
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from itertools import pairwise
 from operator import gt, lt
@@ -33,14 +33,25 @@ from dpsql.dialects.reading.token_checks import (
     check_joins,
     check_nesting,
 )
-from dpsql.dialects.reading.token_order import grouped_apart, select_first
-from dpsql.dialects.reading.token_words import span_of
+from dpsql.dialects.reading.token_order import grouped_apart, select_first, with_known_spelling
+from dpsql.dialects.reading.token_words import Mark, marks_of, span_of
 from dpsql.dialects.reading.tokens import Tokens, prepare
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import NOWHERE, Parameter, Query, Span, Statement
 
 # sqlglot logs texts that it does not understand at WARNING: analysts' texts belong in no log.
 logging.getLogger("sqlglot").disabled = True
+
+
+_STEPS: tuple[tuple[frozenset[Mark], Callable[[tuple[Token, ...]], tuple[Token, ...]]], ...] = (
+    (frozenset({TokenType.TABLE, "!"}), with_known_spelling),
+    (frozenset({TokenType.FROM, TokenType.TABLE}), select_first),
+    (frozenset({TokenType.ROLLUP, TokenType.CUBE, TokenType.GROUPING_SETS}), grouped_apart),
+    (frozenset({TokenType.DOT}), with_leading_zeros),
+    (frozenset({"ZONE"}), without_zone_words),
+    (frozenset({"LIMIT", "OFFSET", "FETCH"}), with_bare_counts),
+)
+"""Changes of the tokens, in their order, with the marks that each of them reads."""
 
 
 def statement(
@@ -51,11 +62,13 @@ def statement(
     Raises `Refused` with the place of any syntax that our tree cannot express.
     """
     check_nesting(request.tokens)
-    ordered = grouped_apart(select_first(request.tokens))
-    check_joins(ordered)
-    counted = with_bare_counts(without_zone_words(with_leading_zeros(ordered)))
-    check_clauses(counted)
-    tokens = prepare(with_durations(counted), dialect)
+    ordered, marks = request.tokens, marks_of(request.tokens)
+    for read, change in _STEPS:
+        ordered = change(ordered) if marks & read else ordered
+    if TokenType.JOIN in marks:
+        check_joins(ordered)
+    check_clauses(ordered)
+    tokens = prepare(with_durations(ordered) if "INTERVAL" in marks else ordered, dialect)
     if len(tokens.placeholders) != len(parameters):
         missing = tokens.placeholders[len(parameters) :]
         place, given = missing[0] if missing else NOWHERE, len(parameters)

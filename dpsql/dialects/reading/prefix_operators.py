@@ -20,6 +20,7 @@ _CALLED = {
 }
 """Function of each operator, by dialect."""
 
+PREFIX_MARKS = frozenset(operator for names in _CALLED.values() for operator in names)
 _TIGHTER = frozenset("+ - * / // % ^ ** :: .".split())
 MOST = 100
 """Limit on such operators in one text: each needs a search for its operand, and moves later

@@ -16,7 +16,7 @@ from typing import Any
 from sqlglot import Token, TokenType
 
 from dpsql.dialects.reading.interval_tokens import with_made
-from dpsql.dialects.reading.token_words import is_word, span_of
+from dpsql.dialects.reading.token_words import is_word, marks_of, span_of
 from dpsql.dialects.reading.tokens import skip_gap, tokenize
 from dpsql.dialects.statements.creations import SystemStatement
 from dpsql.dialects.statements.statement_table import read_system_statement
@@ -102,9 +102,12 @@ def read_request(text: str, dialect: str, written: str) -> OptionedQuery | Syste
     tokens = tuple(t for t in tokens if t.token_type is not TokenType.SEMICOLON)
     if dialect == "postgres":
         tokens = with_made(tokens)
-    before = tokens
-    tokens, options = _without_options(tokens)
-    tokens, named = without_named(tokens, allowed=tokens != before)
+    marks, before = marks_of(tokens), tokens
+    options, named = dict[str, Any](), dict[int, Named]()
+    if "WITH" in marks:
+        tokens, options = _without_options(tokens)
+    if TokenType.FARROW in marks:
+        tokens, named = without_named(tokens, allowed=tokens != before)
     return OptionedQuery(
         text=rest,
         tokens=tokens,

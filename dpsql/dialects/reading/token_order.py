@@ -26,23 +26,24 @@ _ENDS = {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}
 
 def select_first(tokens: Sequence[Token]) -> tuple[Token, ...]:
     """Return the tokens with every query in the order SELECT … FROM …, if some begins with FROM."""
-    spelled = tuple(_spelled(tokens, i) for i in range(len(tokens)))
     begin = [
-        token.token_type is TokenType.FROM and _may_begin(spelled, i)
-        for i, token in enumerate(spelled)
+        token.token_type is TokenType.FROM and _may_begin(tokens, i)
+        for i, token in enumerate(tokens)
     ]
-    return tuple(_ordered(spelled, begin, 0, len(spelled))) if any(begin) else spelled
+    return tuple(_ordered(tokens, begin, 0, len(tokens)) if any(begin) else tokens)
 
 
-def _spelled(tokens: Sequence[Token], i: int) -> Token:
-    """Return token `i` in the spelling that the parser knows."""
-    token = tokens[i]
-    if _begins_table(tokens, i):
-        return as_token(token, TokenType.FROM, "FROM")
-    after = tokens[i + 1] if i + 1 < len(tokens) else None
-    if token.text == "!" and after is not None and after.text in ("~", "~*"):
-        return as_token(token, TokenType.NOT, "NOT")
-    return token
+def with_known_spelling(tokens: Sequence[Token]) -> tuple[Token, ...]:
+    """Return the tokens with FROM for the TABLE that begins a query, and NOT for `!`."""
+    spelled: list[Token] = []
+    for i, (token, after) in enumerate(zip(tokens, (*tokens[1:], None), strict=True)):
+        if _begins_table(tokens, i):
+            spelled.append(as_token(token, TokenType.FROM, "FROM"))
+        elif token.text == "!" and after is not None and after.text in ("~", "~*"):
+            spelled.append(as_token(token, TokenType.NOT, "NOT"))
+        else:
+            spelled.append(token)
+    return tuple(spelled)
 
 
 def _begins_table(tokens: Sequence[Token], i: int) -> bool:

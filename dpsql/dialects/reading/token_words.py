@@ -22,6 +22,15 @@ _OPERANDS = frozenset(
 )
 
 
+Mark = TokenType | str
+"""A kind of tokens, or a word in capitals."""
+
+
+def marks_of(tokens: Sequence[Token]) -> frozenset[Mark]:
+    """Return the kinds and the words of tokens: a step runs where one that it reads occurs."""
+    return frozenset(mark for t in tokens for mark in (t.token_type, t.text.upper()))
+
+
 def span_of(token: Token) -> Span:
     """Return the token's characters; sqlglot's `end` is inclusive."""
     return Span(token.start, token.end + 1)

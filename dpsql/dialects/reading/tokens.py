@@ -10,7 +10,7 @@ written. Every `?` arrives as a column with the placeholder's number.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 
 from sqlglot import Token, TokenType
@@ -18,11 +18,18 @@ from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import SqlglotError
 from sqlglot.parser import Parser
 
-from dpsql.dialects.reading.array_tokens import array_places, as_calls
+from dpsql.dialects.reading.array_tokens import ARRAY_MARKS, array_places, as_calls
 from dpsql.dialects.reading.other_dialects import grammar_of, with_known_order
-from dpsql.dialects.reading.prefix_operators import with_prefixes_called
-from dpsql.dialects.reading.token_words import SPACE, WORD, is_word, names_type, span_of
-from dpsql.dialects.reading.value_parts import as_names, parts_of_values
+from dpsql.dialects.reading.prefix_operators import PREFIX_MARKS, with_prefixes_called
+from dpsql.dialects.reading.token_words import (
+    SPACE,
+    WORD,
+    is_word,
+    marks_of,
+    names_type,
+    span_of,
+)
+from dpsql.dialects.reading.value_parts import PART_MARKS, as_names, parts_of_values
 from dpsql.model.dataclass import dataclass, field
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import Span
@@ -98,12 +105,14 @@ def tokenize(text: str, dialect: str) -> tuple[Token, ...]:
         ) from None
     if len(read) > MAX_TOKENS:
         raise Refused(Reason.TOO_LARGE, span_of(read[MAX_TOKENS]), what="tokens", limit=MAX_TOKENS)
-    tokens = _with_fractions(tuple(_with_casts(read)))
-    offset, arrays, parts = 0, array_places(tokens), parts_of_values(tokens)
-    read_as_part = {n for first, (end, _called) in parts.items() for n in range(first + 1, end)}
+    marks, tokens = marks_of(read), tuple(read)
+    for mark, change in _WRITTEN_TOGETHER:
+        tokens = change(tokens) if mark in marks else tokens
+    exempt = _read_apart(tokens) if marks & _APART else frozenset[int]()
+    offset = 0
     for place, token in enumerate(tokens):
         _check_gap(text, offset, token.start)
-        if not (place in arrays or place in read_as_part or _is_lateral(tokens, place)):
+        if place not in exempt:
             _check_token(text, token, dialect)
         offset = token.end + 1
     _check_gap(text, offset, len(text))
@@ -116,20 +125,33 @@ def tokenize(text: str, dialect: str) -> tuple[Token, ...]:
         # `0x1F` and `x'ab'` would fall apart into two tokens; adjacent strings would be joined.
         if split or joined:
             raise Refused(Reason.SYNTAX, span_of(right), why="a separator is missing here")
-    named = tuple(as_names(tokens, parts)) if parts else tokens
-    called = with_prefixes_called(as_calls(named, array_places(named)), dialect)
-    return with_known_order(called, dialect)
+    if marks & _APART:
+        named = tuple(as_names(tokens, parts_of_values(tokens)))
+        tokens = as_calls(named, array_places(named))
+    if marks & PREFIX_MARKS:
+        tokens = with_prefixes_called(tokens, dialect)
+    return with_known_order(tokens, dialect)
 
 
-def _with_casts(tokens: Sequence[Token]) -> Iterator[Token]:
-    """Yield the tokens with `?::` as its two signs."""
+def _with_casts(tokens: Sequence[Token]) -> tuple[Token, ...]:
+    """Return the tokens with `?::` as its two signs."""
+    signs: list[Token] = []
     for token in tokens:
         if token.token_type is TokenType.QDCOLON:
             place, start = (token.line, token.col), token.start
-            yield Token(TokenType.PLACEHOLDER, "?", *place, start, start)
-            yield Token(TokenType.DCOLON, "::", *place, start + 1, token.end)
+            signs.append(Token(TokenType.PLACEHOLDER, "?", *place, start, start))
+            signs.append(Token(TokenType.DCOLON, "::", *place, start + 1, token.end))
         else:
-            yield token
+            signs.append(token)
+    return tuple(signs)
+
+
+def _read_apart(tokens: Sequence[Token]) -> frozenset[int]:
+    """Return the places that are checked elsewhere: of lists, of parts of values, of LATERAL."""
+    arrays, parts = array_places(tokens), parts_of_values(tokens)
+    read_as_part = (n for first, (end, _called) in parts.items() for n in range(first + 1, end))
+    laterals = (place for place in range(len(tokens)) if _is_lateral(tokens, place))
+    return arrays.lists | arrays.quantifiers | arrays.types | {*read_as_part, *laterals}
 
 
 def _is_lateral(tokens: Sequence[Token], place: int) -> bool:
@@ -159,6 +181,10 @@ def _with_fractions(tokens: Sequence[Token]) -> tuple[Token, ...]:
             merged.pop()
         merged.append(token)
     return tuple(merged)
+
+
+_WRITTEN_TOGETHER = ((TokenType.QDCOLON, _with_casts), (TokenType.DOT, _with_fractions))
+_APART = ARRAY_MARKS | PART_MARKS | {TokenType.LATERAL}
 
 
 def skip_gap(text: str, start: int, stop: int) -> int:

@@ -18,7 +18,7 @@ _NO_VALUES = frozenset(
 )
 """Words after which a bracket begins a new value."""
 
-_BEFORE_STEPS = (TokenType.L_BRACKET, TokenType.ARROW, TokenType.DARROW)
+PART_MARKS = frozenset({TokenType.L_BRACKET, TokenType.ARROW, TokenType.DARROW})
 """Tokens of which one begins the parts of a value."""
 
 _STEP = re.compile(r'\.(?:"(?P<quoted>[^"\\]+)"|(?P<plain>[^.\[\]"*]+))|\[(?P<place>\d{1,9})\]')
@@ -30,7 +30,7 @@ def parts_of_values(tokens: Sequence[Token]) -> Mapping[int, tuple[int, str]]:
     A JSON value that is not a text, as `->` returns it, is not a part.
     """
     parts: dict[int, tuple[int, str]] = {}
-    place = 0 if any(token.token_type in _BEFORE_STEPS for token in tokens) else len(tokens)
+    place = 0
     while place < len(tokens):
         end, called = _part(tokens, place) if _is_name(tokens[place]) else (place + 1, "")
         if end > place + 1:
