@@ -8,7 +8,8 @@ import sys
 
 import pytest
 
-MOST_OF_A_REFUSAL, MOST_OF_A_COUNT = 258, 1081
+MOST_OF_A_REFUSAL, MOST_OF_A_COUNT = 222, 950
+MOST_CHANGES_OF_A_REFUSAL, MOST_CHANGES_OF_A_COUNT = 43, 398
 COUNTED = "import json; from benchmarks import house; print(json.dumps([*house.traces()]))"
 
 
@@ -20,4 +21,6 @@ def test_a_refusal_and_a_count_enter_few_functions() -> None:
     refused, offered = rows["refused"], rows["its offer"]
     assert refused[0] <= MOST_OF_A_REFUSAL < refused[0] + offered[0], "the twin counts the offer"
     assert rows["COUNT(*)"][0] <= MOST_OF_A_COUNT
+    assert refused[2] <= MOST_CHANGES_OF_A_REFUSAL
+    assert rows["COUNT(*)"][2] <= MOST_CHANGES_OF_A_COUNT
     assert refused[-2:] == [0, 0], "neither a side system nor a ledger"

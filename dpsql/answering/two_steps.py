@@ -299,7 +299,7 @@ def steps_of(compiler: Compiler, vault: Vault, query: Question) -> Steps | None:
     widest = () if query.bounds else compiler.wanting(query)
     if widest:
         return _column_steps(compiler, vault, query, widest)
-    if not compiler.polled(query):
+    if not compiler.prepared(query).polls:
         return None
     if query.shown is None and (phases := _key_steps(compiler, vault, query)) is not None:
         return phases

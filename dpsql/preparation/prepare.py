@@ -162,14 +162,18 @@ def _prepare(
         prepared = _public(statement, columns, tracked.outer, policy, identities)
         return replace(prepared, notices=(*more, *_reports((), reported)))
     bounded = infer(tracked, policy, public, evaluate)
-    _are_listed(bounded, reported.cells)
+    if reported.cells:
+        _are_listed(bounded, reported.cells)
     bounded = with_listed(bounded, steps.shown) if steps.shown else bounded
-    earlier = plans.plan_earlier_step(bounded, options)
-    if earlier is not None:
-        return earlier
+    if steps.shows_keys:
+        return plans.planned(keys_alone(bounded, identities), options)
+    if steps.polls:
+        return plans.of_polls(bounded, options, steps.polls)
     prepared = plans.planned(bounded, options)
-    _heeds_options(statement, prepared.blocks, steps)
-    wider = tuple(plans.wider(resolved, bounded, prepared, options))
+    if (statement.min_units, statement.keys, statement.mechanism) != (None, None, None):
+        _heeds_options(statement, prepared.blocks, steps)
+    grouped = any(block.block.keys for block in bounded.blocks)
+    wider = plans.wider(resolved, bounded, prepared, options) if grouped else ()
     first, *others = (_announced(p, columns, more, reported) for p in (prepared, *wider))
     return replace(first, wider=tuple(others), wide=plans.wide(resolved, prepared, options))
 
@@ -265,7 +269,8 @@ class _Plans:
         listed = partial(domain_of, policy=policy, public=public, evaluate=evaluate)
         empty = self.statement.empty_rows
         tracked = track(resolved, policy, public, listed, self.identities, empty_rows=empty)
-        require_one_period(tracked, policy)
+        if policy.period is not None:
+            require_one_period(tracked, policy)
         return without_empty_blocks(tracked, policy, public, evaluate)
 
     def aggregated(self, resolved: Resolved) -> tuple[Resolved, Tracked]:
@@ -355,7 +360,7 @@ class _Plans:
         None if the question is not a sum of its cells.
         """
         remembers = memory_of(self.statement, self.budget).measures_wide
-        if self.steps.are_later or not (remembers and adds_up(prepared)):
+        if not remembers or self.steps.are_later or not adds_up(prepared):
             return None
         block = prepared.blocks[0].block
         groups = wide_groups(resolved.relation, block, self.policy, self.identities)
@@ -403,12 +408,6 @@ class _Plans:
             raise Refused(Reason.PRIVATE_KEYS_NEED_DELTA, block.span)
         return plan if self.steps.derived is None else as_derived(plan, self.steps.derived)
 
-    def plan_earlier_step(self, bounded: Bounded, options: MeasurementOptions) -> Prepared | None:
-        """Return the plan of the step that shows keys or holds polls, if one of them is asked."""
-        if self.steps.shows_keys:
-            return self.planned(keys_alone(bounded, self.identities), options)
-        return self.of_polls(bounded, options, self.steps.polls) if self.steps.polls else None
-
     def of_polls(
         self, bounded: Bounded, options: MeasurementOptions, polls: tuple[str, ...]
     ) -> Prepared:
@@ -435,7 +434,9 @@ class _Plans:
         keys = partial(
             keys_of, policy=self.policy, block_keys=lambda b: len(plan.blocks[b].block.keys)
         )
-        blocks, tables = over_store(plan, self.policy, self.identities)
+        blocks, tables = plan.blocks, tuple[str, ...]()
+        if self.policy.store is not None:
+            blocks, tables = over_store(plan, self.policy, self.policy.store, self.identities)
         rewritten = rewrite(plan, keys, self.identities, dialects(self.policy.database), blocks)
         sql = replace(rewritten, stored=tables)
         loss = accountants.price(plan.loss, budget)

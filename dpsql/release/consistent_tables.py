@@ -17,7 +17,10 @@ from dpsql.model.vocabulary import Noisy
 
 def each_consistent(plan: PrivatePlan, noisy: Sequence[Noisy]) -> list[Noisy]:
     """Make the measurements within each block agree, for the first tables of a query."""
-    return [_alone(block, table) for block, table in zip(plan.blocks, noisy, strict=False)]
+    return [
+        _alone(block, table) if block.agreements else table
+        for block, table in zip(plan.blocks, noisy, strict=False)
+    ]
 
 
 def consistent_tables(plan: PrivatePlan, noisy: Sequence[Noisy]) -> list[Noisy]:

@@ -11,7 +11,7 @@ noticed: SECURITY.md S3, S5, S11.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from secrets import token_hex
@@ -100,11 +100,8 @@ def statements(prepared: Prepared) -> Iterator[Unrun]:
     stages = [(s.sql, s.tables, s.rows is None) for s in rewritten.stages]
     for text, tables, scratch in [*stages, *outer]:
         yield from (Unrun(t.public_sql) for t in tables if t.public_sql is not None)
-        yield Unrun(text, _empty((t.name, t.columns) for t in tables), scratch=scratch)
-
-
-def _empty(tables: Iterable[tuple[str, Columns]]) -> tuple[ScratchTable, ...]:
-    return tuple(ScratchTable(name, columns, ()) for name, columns in tables)
+        empty = tuple(ScratchTable(t.name, t.columns, ()) for t in tables)
+        yield Unrun(text, empty, scratch=scratch)
 
 
 def guarded(query_id: str, step: Callable[[], T], *, charged: bool = True) -> T:
@@ -170,6 +167,7 @@ def released(
             exact = engine.aggregate(
                 sql.sql, len(sql.keys), sql.parts, key, stages, stop, prepared.data, sql.totals
             )
-            there = narrowed(block, dict(zip(sql.stages, stages, strict=True)))
+            if stages:
+                there = narrowed(block, dict(zip(sql.stages, stages, strict=True)))
         result.append(release(exact, there, sampler, chooser))
     return tuple(result)

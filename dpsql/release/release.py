@@ -51,13 +51,15 @@ def release(
     all noise drawn. The top keys come in the order of their choice, each with its place or
     measurements.
     """
-    sums, cells = separated(exact, plan)
-    public = plan.domain
+    sums, chosen = exact, Columns()
+    if plan.histograms:
+        sums, cells = separated(exact, plan)
+        keys = sums.keys if plan.domain is None else plan.domain
 
-    def noised(noise: Noise, counts: np.ndarray) -> np.ndarray:
-        return add_noise(counts.ravel(), noise, sampler).reshape(counts.shape)
+        def noised(noise: Noise, counts: np.ndarray) -> np.ndarray:
+            return add_noise(counts.ravel(), noise, sampler).reshape(counts.shape)
 
-    chosen = chosen_columns(cells, sums.keys if public is None else public, plan, chooser, noised)
+        chosen = chosen_columns(cells, keys, plan, chooser, noised)
     match plan.keys:
         case TopKeys():
             return _top(sums, plan, plan.keys, sampler)
@@ -130,7 +132,10 @@ def _public(
             differences(column.astype(object).reshape(listed.sizes), listed.along).ravel()
             for column in complete
         ]
-    columns = withheld(_noisy(with_means(complete, plan), plan, sampler), plan)
+    if any(release_.stability is not None for release_ in plan.releases):
+        columns = withheld(_noisy(with_means(complete, plan), plan, sampler), plan)
+    else:
+        columns = _noisy(complete, plan, sampler)
     return Noisy(domain, _rows(plan, {**columns, **chosen}, len(domain)))
 
 

@@ -62,7 +62,8 @@ def measured_blocks(
     recipe.
     """
     outer = bounded.outer
-    first = first_groups(outer, [len(block.block.keys) for block in bounded.blocks])
+    keys = [len(block.block.keys) for block in bounded.blocks]
+    first = first_groups(outer, keys) if any(keys) else {}
     return [
         _measure(
             block,

@@ -89,24 +89,24 @@ def calibrate(
     measured = measured_blocks(bounded, identities, options, accountant)
     has_polls = any(m.polls for m in measured)
     polls = of_shown([m.polls for m in measured], bounded) if has_polls else ()
-    for m in measured:
-        require_testable(m.bounded, m.measurements.parts, accountant, neighbours)
-    allowance, selection = _allowance(measured, accountant, options.epsilon, delta)
-    measured = [_with_trees(m, allowance, accountant, neighbours, identities) for m in measured]
-    measured = _apart(measured, with_values(bounded.outer, measured, identities))
-    measured = least_error(measured, bounded.outer, accountant, allowance, identities)
-    queries = [with_values(q, measured, identities) for q in (bounded.outer, *bounded.stages)]
-    parts, outputs = charges(measured, queries[0])
-    claims = _claims(measured, accountant, allowance, delta)
-    shares = with_claims(split(parts, outputs, accountant.order), parts, claims)
+    allowance, selection = _allowance(measured, accountant, neighbours, options.epsilon, delta)
     payers = [Payer(accountant, neighbours, m.l0) for m in measured]
+    shares, claims = [Fraction(1)], list[Claim]()
+    is_one_count = len(measured) == 1 and measured[0].is_one_count
+    if not is_one_count:
+        measured = _with_least_error(bounded, measured, allowance, payers, identities)
+    queries = [with_values(q, measured, identities) for q in (bounded.outer, *bounded.stages)]
+    if not is_one_count:
+        parts, outputs = charges(measured, queries[0])
+        claims = _claims(measured, accountant, allowance, delta)
+        shares = with_claims(split(parts, outputs, accountant.order), parts, claims)
     spending = _Spending(measured, payers, allowance, selection, options)
     if accountant.vectors_help and not claims and len(measured) > 1:
         levels = levels_of(spending.blocks(shares), queries[1:])
         sizes = [len(list(paid_for(m))) for m in measured]
         shares = with_levels(shares, sizes, levels, accountant.order)
     blocks, paid = spending.blocks(shares), spending.paid(shares)
-    if not (claims or options.whole):
+    if any(m.bounded.block.keys for m in measured) and not (claims or options.whole):
         blocks, queries = with_top(blocks, queries, paid, accountant)
     plan = _priced(blocks, queries, accountant, options.epsilon, shares)
     if polls or options.norms:
@@ -158,7 +158,8 @@ def _priced(
     """
     outer, *stages = queries
     levels = levels_of(blocks, stages) if len(blocks) > 1 else ()
-    blocks = with_common_noise(blocks, queries, levels, accountant)
+    if any(block.block.keys for block in blocks):
+        blocks = with_common_noise(blocks, queries, levels, accountant)
     event = Event(tuple(part for block in blocks for part in _events(block)))
     return PrivatePlan(
         blocks=blocks,
@@ -173,9 +174,16 @@ def _priced(
 
 
 def _allowance(
-    measured: list[Measured], accountant: Accountant, epsilon: Fraction, delta: Fraction
+    measured: list[Measured],
+    accountant: Accountant,
+    neighbours: Neighbours,
+    epsilon: Fraction,
+    delta: Fraction,
 ) -> tuple[Allowance, Fraction]:
     """Return the allowance of the query, and the δ of each step that needs one."""
+    for m in measured:
+        if means_of(m.measurements.parts):
+            require_testable(m.bounded, accountant, neighbours)
     private = [m for m in measured if m.bounded.domain is None]
     if private and not accountant.supports_selection:
         raise Refused(Reason.PRIVATE_KEYS_NEED_DELTA, private[0].bounded.block.span)
@@ -186,17 +194,22 @@ def _allowance(
     return allowance, allowance.selection_delta / max(1, steps)
 
 
-def _with_trees(
-    measured: Measured,
+def _with_least_error(
+    bounded: Bounded,
+    measured: list[Measured],
     allowance: Allowance,
-    accountant: Accountant,
-    neighbours: Neighbours,
+    payers: Sequence[Payer],
     identities: Identities,
-) -> Measured:
-    if not measured.histograms.single:
-        return measured
-    payer = Payer(accountant, neighbours, measured.l0)
-    return replace(measured, histograms=planned(measured.histograms, allowance, payer, identities))
+) -> list[Measured]:
+    """Return the measurements with trees of quantiles, in the way with the least errors."""
+    measured = [
+        replace(m, histograms=planned(m.histograms, allowance, payer, identities))
+        if m.histograms.single
+        else m
+        for m, payer in zip(measured, payers, strict=True)
+    ]
+    measured = _apart(measured, with_values(bounded.outer, measured, identities))
+    return least_error(measured, bounded.outer, payers[0].accountant, allowance, identities)
 
 
 def _apart(measured: list[Measured], outer: Relation) -> list[Measured]:
@@ -256,10 +269,8 @@ def _released(
     if bounded.domain is not None:
         keys = ListedKeys(bounded.domain, bounded.within, shown=bounded.shown)
     else:
-        alone = not options.whole and measured.keys_alone
-        selection = KeySelection(
-            measured.measurements.counted, measured.rival, options.floor, alone
-        )
+        counted, alone = measured.measurements.counted, not options.whole and measured.keys_alone
+        selection = KeySelection(counted, measured.rival, options.floor, alone)
         keys, releases = keys_selected(releases, payer, allowances[0], selection_delta, selection)
     chosen, trees = trees_of(measured.histograms, allowances[count:], payer)
     return BlockPlan(
@@ -277,7 +288,9 @@ def _released(
         norms=measured.norms,
         biased=tuple(b for b in measured.biased if b.column in {r.field.id for r in releases}),
         totals=measured.totals,
-        ranges=tuple(_range_strategies(measured, allowances, payer)),
+        ranges=tuple(_range_strategies(measured, allowances, payer))
+        if measured.measurements.workloads
+        else (),
     )
 
 

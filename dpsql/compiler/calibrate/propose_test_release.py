@@ -23,15 +23,8 @@ def means_of(parts: Sequence[Measurement]) -> list[StableMean]:
     return [part for part in parts if isinstance(part, StableMean)]
 
 
-def require_testable(
-    bounded: BoundedBlock,
-    parts: Sequence[Measurement],
-    accountant: Accountant,
-    neighbours: Neighbours,
-) -> None:
-    """Raise `Refused` for a mean that no proof covers, or that has no δ."""
-    if not means_of(parts):
-        return
+def require_testable(bounded: BoundedBlock, accountant: Accountant, neighbours: Neighbours) -> None:
+    """Raise `Refused` for means of a block that no proof covers, or that have no δ."""
     name, span = "PTR_MEAN", bounded.block.span
     if not accountant.supports_selection:
         fix = "Ask the owner for a budget with δ, or use AVG."

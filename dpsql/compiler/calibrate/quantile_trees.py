@@ -111,6 +111,8 @@ def trees_of(
     histograms: HistogramQueries, allowances: Sequence[Allowance], payer: Payer
 ) -> tuple[tuple[Choice, ...], tuple[TreeRelease, ...]]:
     """Return each choice and each tree with its own allowance."""
+    if not allowances:
+        return (), ()
     paid = dict(zip(histograms.single, allowances, strict=False))
     rivals = {
         query: _best(histogram, paid[query].share(Fraction(len(queries))), payer).error

@@ -26,7 +26,13 @@ from dpsql.compiler.calibrate.splitting import ROWS, Part, better, split
 from dpsql.compiler.calibrate.squares_vectors import with_squares_together
 from dpsql.compiler.errors.outputs import NOTHING_APART, Apart, shown
 from dpsql.compiler.plan.biased_columns import BiasedColumn
-from dpsql.compiler.plan.measurement_kinds import DistinctCount, DistinctSum, ScaledTotal
+from dpsql.compiler.plan.measurement_kinds import (
+    DistinctCount,
+    DistinctSum,
+    RowCount,
+    ScaledTotal,
+    UnitCount,
+)
 from dpsql.compiler.plan.private_plan import (
     BoundedBlock,
     ContributionBound,
@@ -90,6 +96,16 @@ class Measured:
             return Sensitivity(self.l0, *ends, neighbours, norm=part.norm)
         alone = sharing == 1 and not self.bounded.block.several
         return Sensitivity(self.l0, *ends, neighbours, alone, together=column.together)
+
+    @property
+    def is_one_count(self) -> bool:
+        """True if its only number is a count, which has one way to be measured."""
+        columns, of = self.measurements.columns, self.measurements
+        alone = len(columns) == 1 and not (of.sums or of.families or of.pairs or of.workloads)
+        if not alone or self.histograms.single or self.bounded.domain is None:
+            return False
+        whole = isinstance(columns[0].part, RowCount | UnitCount) and not columns[0].part.condition
+        return whole and not any(measure.call.epsilon for measure in self.measures)
 
     @property
     def keys_alone(self) -> bool:

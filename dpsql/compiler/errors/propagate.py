@@ -46,6 +46,7 @@ from dpsql.model.walk import (
     composed,
     map_inputs,
     refs,
+    relations,
     substitute,
 )
 
@@ -65,7 +66,8 @@ def propagate(
     is NULL where the output is exact, or not a number and not chosen, and NaN where it is unknown.
     The stated errors of the query become columns.
     """
-    shown = frozenset() if states(outer) else frozenset(_of_unions(outer))
+    unions = any(isinstance(part, algebra.Union) for part in relations(outer))
+    shown = frozenset(_of_unions(outer)) if unions and not states(outer) else frozenset[int]()
     stating = Stating(identities, selection.reach, range_of)
     tracer = _Tracer(
         noise=noise,
@@ -159,9 +161,7 @@ class _Tracer:
         alone = {parts[n].id: error for n, error in noise.single.items() if n in parts}
         alone |= {n: cell.deviation for n, cell in cells.items()}
         shown = {n: f for n, f in parts.items() if n not in noise.halves.values()}
-        relation, biased = self._with_biases(relation, parts, noise.biased)
-        relation, increments = self._with_increments(relation, parts, noise.summed)
-        rows, wider = self._with_factor(relation, parts, noise.near)
+        rows, biased, increments, wider = self._with_columns(relation, parts, noise)
 
         def error(column: int) -> tree.Expression | None:
             if column in noise.halves:
@@ -188,6 +188,24 @@ class _Tracer:
             biased=biased,
             increments=increments,
         )
+
+    def _with_columns(
+        self, relation: algebra.Released, parts: Mapping[int, algebra.Field], noise: NoiseOfBlock
+    ) -> tuple[
+        algebra.Relation,
+        Mapping[int, Ends],
+        Mapping[int, tree.Expression],
+        Mapping[int, tree.Expression],
+    ]:
+        """Return the rows with columns for biases, for variances of running sums and for a factor
+        near a threshold, and how they are read.
+        """
+        if not (noise.biased or noise.summed or noise.near):
+            return relation, {}, {}, {}
+        relation, biased = self._with_biases(relation, parts, noise.biased)
+        relation, increments = self._with_increments(relation, parts, noise.summed)
+        rows, wider = self._with_factor(relation, parts, noise.near)
+        return rows, biased, increments, wider
 
     def _with_increments(
         self,

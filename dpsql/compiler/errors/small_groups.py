@@ -25,7 +25,7 @@ from math import hypot, sqrt
 from dpsql.compiler.aggregates.formulas import at_least_one, evaluate
 from dpsql.model.algebra import Project, Relation, Released
 from dpsql.model.tree import Call, Expression, operand, scalar
-from dpsql.model.walk import map_children, map_inputs, refs
+from dpsql.model.walk import expressions, map_children, map_inputs, refs, relations, walk
 
 NAME = "mean_offset"
 CLEAR = 4.0
@@ -33,6 +33,12 @@ CLEAR = 4.0
 
 Deviations = Mapping[int, float]
 """Standard deviation of each column of a released table, in units of its values."""
+
+
+def has_means(relation: Relation) -> bool:
+    """Test whether a query contains a mean that is written as an estimate."""
+    nodes = (n for part in relations(relation) for each in expressions(part) for n in walk(each))
+    return any(isinstance(node, Call) and node.function == NAME for node in nodes)
 
 
 def with_noise_known(relation: Relation, blocks: Sequence[Mapping[int, float | None]]) -> Relation:

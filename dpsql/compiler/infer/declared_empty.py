@@ -51,6 +51,8 @@ def without_empty_blocks(
     Input of a stage stays, because it is released before its joins are known. Bounds that were
     found decide nothing, so that every step of a question measures the same.
     """
+    if not _may_be_decided(tracked):
+        return tracked
     policy = policy.with_tables(without_found_bounds)
     origin = FactSource(policy, public, evaluate, policy.limits.max_public_groups)
     domain = partial(domain_of, policy=policy, public=public, evaluate=evaluate)
@@ -79,6 +81,22 @@ def without_empty_blocks(
         return Tracked(outer, (), notices=notices)
     blocks = tuple(rest[number] or tracked.blocks[number] for number in left)
     return Tracked(outer, blocks, tuple(map(folded, tracked.stages)), notices)
+
+
+def _may_be_decided(tracked: Tracked) -> bool:
+    """Test whether facts or lists could decide a measure, or whether one is not read.
+
+    Nothing decides the only measure of rows without conditions, if it is read.
+    """
+    measures = [measure.call for block in tracked.blocks for measure in block.measures]
+    parts = [part for block in tracked.blocks for part in relations(block.rows)]
+    return (
+        len(measures) != 1
+        or not all(isinstance(part, algebra.Scan | algebra.Project) for part in parts)
+        or measures[0].filter is not None
+        or any(isinstance(argument, tree.Call) for argument in measures[0].args)
+        or any(_unread(tracked.outer, tracked.blocks))
+    )
 
 
 def _released(relation: algebra.Relation) -> tuple[algebra.Released, ...]:

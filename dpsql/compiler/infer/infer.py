@@ -95,7 +95,7 @@ class _Block:
 
     def bounded(self) -> BoundedBlock:
         arguments = self._arguments(self.origin)
-        wide = self._wide(arguments)
+        wide = self._wide(arguments) if any(arguments) else ()
         determined = [refs(key.expression) <= self.block.determined for key in self.block.keys]
         if self.block.groups is not None and self.block.keys:
             domain = self._listed(self.block.groups)

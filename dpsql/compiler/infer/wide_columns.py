@@ -14,9 +14,19 @@ from typing import NoReturn
 
 from dpsql import functions
 from dpsql.compiler.infer.column_facts import Columns, FactSource, Row
-from dpsql.model.algebra import Field, Relation, Scan, Values
+from dpsql.model.algebra import (
+    Aggregate,
+    Field,
+    Filter,
+    Limit,
+    Project,
+    Relation,
+    Scan,
+    Sort,
+    Values,
+)
 from dpsql.model.intervals import Facts, Interval
-from dpsql.model.tree import INTEGER, STATED, Call, Expression, Kind, SqlType
+from dpsql.model.tree import INTEGER, STATED, Call, Expression, Kind, Ref, SqlType
 from dpsql.model.vocabulary import WORD, Column, ColumnPolicy, Policy
 from dpsql.model.walk import relations, walk
 
@@ -28,12 +38,27 @@ MOST_ERROR = 2.0**56
 
 
 def told_columns(relation: Relation, policy: Policy) -> tuple[Column, ...]:
-    """Return the columns of a resolved query."""
-    fields = relation.fields
-    if all(_number(f.type) is None for f in fields):
+    """Return the columns of a resolved query. A count never needs more than 64 bits."""
+    fields, counts = relation.fields, _counts(relation)
+    if all(_number(f.type) is None or f.id in counts for f in fields):
         return tuple(Column(f.name, f.type) for f in fields)
     sizes = _Sizes(relation, FactSource(policy, _Untold(), _untold, 0, MOST_ROWS))
     return tuple(Column(f.name, f.type, wide=sizes.wide(f)) for f in fields)
+
+
+def _counts(relation: Relation) -> set[int]:
+    """Return the ids of the counts of a relation, with those of columns that pass them on."""
+    match relation:
+        case Project(items=items):
+            below = _counts(relation.input)
+            passed = ((item.field.id, item.expression) for item in items)
+            return {n for n, read in passed if isinstance(read, Ref) and read.id in below}
+        case Aggregate(measures=measures):
+            return {m.field.id for m in measures if m.call.function == "count"}
+        case Filter() | Sort() | Limit():
+            return _counts(relation.input)
+        case _:
+            return set()
 
 
 def with_noise(columns: Sequence[Column], errors: Sequence[float | None]) -> tuple[Column, ...]:

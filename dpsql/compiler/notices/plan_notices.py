@@ -106,7 +106,9 @@ def notices(
     numbers = _numbers(bounded, fed) if unprotected else ()
     others: list[Notice] = [Unprotected(numbers, table, column) for table, column in unprotected]
     others += _together(ranked) if ranked else ()
-    return (*marked_cuts, *others, *dict.fromkeys(_counted(plan)), *drowned)
+    private = any(block.domain is None for block in plan.blocks)
+    counted = dict.fromkeys(_counted(plan)) if private else ()
+    return (*marked_cuts, *others, *counted, *drowned)
 
 
 def _together(ranked: Sequence[Ranked]) -> Iterator[Ranked]:
@@ -314,7 +316,7 @@ class _Block:
                 total=total,
                 side=CutSide.EITHER if values else side,
             )
-        if _counts_listed(bounded, parts, choices):
+        if bounded.arguments and _counts_listed(bounded, parts, choices):
             listed = bounded.arguments[0].domain or ()
             if _beyond(proved.facts(call.args[0]).domain, listed):
                 yield Listed(columns, None, len(listed))

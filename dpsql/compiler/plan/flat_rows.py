@@ -75,6 +75,8 @@ class Flattener:
         NULL.
         """
         product = self._product(flat.sources)
+        if not flat.conditions:
+            return product
         condition = both(required(flat.conditions, self.present(flat.sources) | present))
         return product if condition is None else algebra.Filter(product, condition)
 

@@ -82,7 +82,8 @@ class _Blocks:
             case algebra.Aggregate(input=below, keys=keys, sets=()) if keys:
                 yield from self.scans(below, _composed(said, keys))
             case algebra.Match(input=below, other=other):
-                yield from self.scans(below, _about(said, below))
+                fields = {field.id for field in below.fields}
+                yield from self.scans(below, tuple(each for each in said if refs(each) <= fields))
                 yield from self.scans(other, ())
             case algebra.Join(left=left, right=right, kind=kind, condition=condition):
                 on = conjuncts(condition)
@@ -209,13 +210,6 @@ def _composed(
     """Return the conditions that read these items alone, over what the items read."""
     values = {item.field.id: item.expression for item in items}
     return tuple(substitute(each, values) for each in said if refs(each) <= values.keys())
-
-
-def _about(
-    said: tuple[tree.Expression, ...], relation: algebra.Relation
-) -> tuple[tree.Expression, ...]:
-    fields = {field.id for field in relation.fields}
-    return tuple(each for each in said if refs(each) <= fields)
 
 
 # --- the policy that reads some blocks ---

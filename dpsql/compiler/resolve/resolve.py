@@ -121,7 +121,7 @@ class _Resolver:
     def query(
         self, query: tree.Query, environment: Environment, outer: Scope | None = None
     ) -> algebra.Relation:
-        environment = self._with_ctes(query, environment)
+        environment = self._with_ctes(query, environment) if query.ctes else environment
         if isinstance(query, tree.SetOperation):
             return self._set_operation(query, environment, outer)
         return self._select(query, environment, outer)

@@ -15,7 +15,7 @@ from dpsql.compiler.errors.noisy_columns import Near, NoiseOfBlock, Settled
 from dpsql.compiler.errors.outputs import EXACT, Propagated, steady
 from dpsql.compiler.errors.propagate import propagate
 from dpsql.compiler.errors.selection_errors import Selection
-from dpsql.compiler.errors.small_groups import with_noise_known, written_out
+from dpsql.compiler.errors.small_groups import has_means, with_noise_known, written_out
 from dpsql.compiler.errors.stated_errors import states
 from dpsql.compiler.plan import private_plan
 from dpsql.compiler.plan.certain_ranges import CertainRanges
@@ -30,7 +30,7 @@ from dpsql.consistency.marginals import Spread
 from dpsql.mechanisms import standard_deviation, widest
 from dpsql.mechanisms.shown_counts import widening
 from dpsql.model import algebra
-from dpsql.model.tree import Expression
+from dpsql.model.tree import Expression, Literal, Ref
 from dpsql.model.vocabulary import Mechanism
 from dpsql.model.walk import expressions, inputs, map_inputs, refs, relations
 
@@ -47,13 +47,13 @@ def rewrite(
 ) -> private_plan.Rewritten:
     """Return the statements of a private query, printed from our own tree.
 
-    If given, `blocks` replace the plan's. Released tables are `release_0`, ... Public tables that
-    the outer query needs are first read exactly by separate statements, as `public_0`, ... `keys`
-    returns the keys of relations.
+    If given, `blocks` replace the plan's. Released tables are `release_0`, ... Public tables of the
+    outer query are read exactly before it, as `public_0`, ... `keys` returns keys of relations.
     """
     noise = _noises(plan)
-    deviations = [block.deviations for block in noise]  # a stage precedes the agreement of levels
-    with_noise = with_noise_known(plan.outer, [block.shown_deviations for block in noise])
+    with_noise = plan.outer
+    if has_means(with_noise):
+        with_noise = with_noise_known(with_noise, [block.shown_deviations for block in noise])
     selection, ranges = _selection(plan), CertainRanges(plan.outer, plan.certain)
 
     def traced(relation: algebra.Relation, selection: Selection = selection) -> Propagated:
@@ -71,8 +71,8 @@ def rewrite(
         shown_sql=_Tables(dialects).query(plain, outer.outputs, identities),
         output=plan.outer.fields,
         stages=tuple(
-            _stage(traced, with_noise_known(s, deviations), dialects, identities)
-            for s in plan.stages
+            _stage(traced, with_noise_known(s, [n.deviations for n in noise]), dialects, identities)
+            for s in plan.stages  # each precedes the agreement of levels
         ),
         expected=steady(foreseen.relation, foreseen.errors, far),
         halved=tuple(outer.halves),
@@ -120,7 +120,7 @@ def _noise(block: private_plan.BlockPlan) -> NoiseOfBlock:
         halves=block.halves,
         selected=not isinstance(block.keys, ListedKeys) or bool(block.keys.within),
         withheld=frozenset(r.field.id for r in block.releases if r.stability is not None),
-        near=_near(block),
+        near=_near(block, block.keys) if isinstance(block.keys, ThresholdKeys) else None,
         single={
             release.field.id: standard_deviation(release.single) * step
             for release, step in zip(block.releases, steps.tolist(), strict=True)
@@ -131,18 +131,15 @@ def _noise(block: private_plan.BlockPlan) -> NoiseOfBlock:
     )
 
 
-def _near(block: private_plan.BlockPlan) -> Near | None:
+def _near(block: private_plan.BlockPlan, keys: ThresholdKeys) -> Near | None:
     """Return the effect of a threshold on the errors of a block's counts; None without an
     effect.
     """
-    if not isinstance(block.keys, ThresholdKeys):
-        return None
-    threshold = block.keys.threshold
-    wider = widening(threshold)
+    wider = widening(keys.threshold)
     if wider is None:
         return None
     step = float(block.releases[0].query.released.step)
-    return Near(wider, block.keys.counted, step)
+    return Near(wider, keys.counted, step)
 
 
 def _stage(
@@ -190,9 +187,14 @@ class _Tables:
         self, relation: algebra.Relation, outputs: tuple[Expression, ...], identities: Identities
     ) -> str:
         """Print the statement of these outputs, in which each term is computed once."""
-        written = computed_once(written_out(relation), identities)
-        rows, computed = once(written, outputs, identities)
-        return self.dialects.scratch.query(of_columns_read(rows, computed), computed, self.source)
+        parts = list(relations(relation))
+        terms = (*outputs, *(each for part in parts for each in expressions(part)))
+        if not all(isinstance(term, Ref | Literal) for term in terms):
+            written = written_out(relation) if has_means(relation) else relation
+            relation, outputs = once(computed_once(written, identities), outputs, identities)
+        if any(isinstance(part, algebra.Scan) for part in parts):
+            relation = of_columns_read(relation, outputs)
+        return self.dialects.scratch.query(relation, outputs, self.source)
 
     def source(self, relation: algebra.Relation) -> tuple[str, Columns] | None:
         """Return the table that holds this relation, or None where the printer must look inside."""

@@ -34,16 +34,12 @@ from dpsql.model.walk import both, expressions, inputs, map_inputs, refs, relati
 
 
 def over_store(
-    plan: PrivatePlan, policy: Policy, identities: Identities
+    plan: PrivatePlan, policy: Policy, store: PreparedStore, identities: Identities
 ) -> tuple[tuple[BlockPlan, ...], tuple[str, ...]]:
-    """Return the blocks over the policy's store, if it has one, and the stored tables that they
-    read.
+    """Return the blocks over the policy's store, and the stored tables that they read.
 
     Use their measurements for printing only: all facts are those of the plan's blocks.
     """
-    store = policy.store
-    if store is None:
-        return plan.blocks, ()
     blocks = tuple(_over_store(block, policy, store, identities) for block in plan.blocks)
     rows = [part for b in blocks if b.block.weighed for part in relations(b.block.weighed.rows)]
     tables = dict.fromkeys(name for part in rows if (name := _name_in_store(part)))

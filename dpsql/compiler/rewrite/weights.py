@@ -81,7 +81,8 @@ def weighed(
     plan: PrivatePlan, policy: Policy, frequency: Frequency, identities: Identities
 ) -> PrivatePlan:
     """Return the plan with weighted rows in blocks where public tables repeat rows."""
-    if policy.limits.max_fanout > MOST_WEIGHT:
+    parts = (part for block in plan.blocks for part in relations(block.block.rows))
+    if policy.limits.max_fanout > MOST_WEIGHT or not any(isinstance(p, Join) for p in parts):
         return plan
     weigher = _Weigher(policy, frequency, identities)
     return replace(plan, blocks=tuple(map(weigher.block, plan.blocks)))

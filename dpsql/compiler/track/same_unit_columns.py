@@ -158,16 +158,11 @@ def beside_links(relation: algebra.Relation, policy: Policy) -> frozenset[int]:
         table = policy.table(part.table) if isinstance(part, algebra.Scan) else None
         names = {link.column.lower() for link in table.same_unit} if table is not None else set()
         columns |= {f.id for f in part.fields if f.name.lower() in names}
-    renamed = [
-        i for p in parts if isinstance(p, algebra.Project | algebra.Aggregate) for i in _items_of(p)
-    ]
+    renamed = [item for p in parts if isinstance(p, algebra.Project) for item in p.items]
+    renamed += [key for p in parts if isinstance(p, algebra.Aggregate) for key in p.keys]
     while columns and (new := {i.field.id for i in renamed if _is_named(i, columns)} - columns):
         columns |= new
     return frozenset(columns)
-
-
-def _items_of(part: algebra.Project | algebra.Aggregate) -> tuple[algebra.Item, ...]:
-    return part.items if isinstance(part, algebra.Project) else part.keys
 
 
 def _is_named(item: algebra.Item, columns: set[int]) -> bool:

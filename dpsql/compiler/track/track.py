@@ -41,7 +41,7 @@ from dpsql.compiler.track.same_unit_columns import (
     scan_of_units,
     unread_columns,
 )
-from dpsql.compiler.track.table_scans import require_one_person
+from dpsql.compiler.track.table_scans import private_scan, require_one_person
 from dpsql.compiler.track.uniqueness import key_within, keys_of
 from dpsql.compiler.track.units import Growth, Private, attach_unit, is_small, require_small
 from dpsql.model.algebra import (
@@ -115,8 +115,8 @@ def track(
     units, and where private rows would be returned directly.
     """
     frequency = cache(public.frequency)  # several orders of joins may need the same frequency
-    relation = only_asked(resolved.relation, policy, identities)
-    relation = counted(relation, policy, frequency, identities)
+    relation = _simplified(resolved.relation, policy, frequency, identities)
+    twice = any(table.same_unit for table in policy.tables)
     tracker = _Tracker(
         policy,
         frequency,
@@ -127,8 +127,8 @@ def track(
         blocks=Blocks(policy, identities),
         stages=[],
         outermost=_outermost_limit(relation),
-        unread=unread_columns(relation),
-        beside=beside_links(relation, policy),
+        unread=unread_columns(relation) if twice else frozenset(),
+        beside=beside_links(relation, policy) if twice else frozenset(),
     )
     if empty_rows and tracker.shows_one_row_of_people():
         return Tracked(rowless(relation.fields), (), notices=(Withheld(policy.unit.table),))
@@ -136,6 +136,16 @@ def track(
     if isinstance(standing, Private):
         raise _raw_rows(relation, standing, policy)
     return Tracked(standing.relation, tuple(tracker.blocks.listed), tuple(tracker.stages))
+
+
+def _simplified(
+    relation: Relation, policy: Policy, frequency: Frequency, identities: Identities
+) -> Relation:
+    """Return a query with conditions or joins over fewer groups, and with counts of public rows."""
+    if not any(isinstance(part, Filter | Join) for part in relations(relation)):
+        return relation
+    relation = only_asked(relation, policy, identities)
+    return counted(relation, policy, frequency, identities)
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,6 +238,8 @@ class _Tracker:
         assert table is not None
         if not table.private:
             return _Open(scan)
+        if not table.same_unit:
+            return private_scan(scan, table, self.policy, self.identities)
         return scan_of_units(scan, table, self.policy, self.identities, self.unread)
 
     def _filter(self, relation: Filter) -> _Open | Private:
@@ -482,7 +494,8 @@ class _Tracker:
         return self._grouped(relation, source)
 
     def _grouped(self, relation: Aggregate, source: Private) -> _Open | Private:
-        relation, source = set_operations.by_whole_keys(relation, source, self.identities)
+        if source.merged:
+            relation, source = set_operations.by_whole_keys(relation, source, self.identities)
         if relation.keys:
             facts = per_unit.name_unit((item.expression for item in relation.keys), source)
             if facts is not None:

@@ -87,8 +87,7 @@ def read_request(text: str, dialect: str, written: str) -> OptionedQuery | Syste
     `written` is the text with the quotes of its dialect. Refuses other texts.
     """
     rest, explain = _without_explain(text)
-    said = _other_statement(rest, written)
-    if said is not None:
+    if (said := _other_statement(rest, written)) is not None:
         return said
     tokens = tokenize(rest, dialect)
     ended = False
@@ -102,10 +101,8 @@ def read_request(text: str, dialect: str, written: str) -> OptionedQuery | Syste
     tokens = tuple(t for t in tokens if t.token_type is not TokenType.SEMICOLON)
     if dialect == "postgres":
         tokens = with_made(tokens)
-    marks, before = marks_of(tokens), tokens
-    options, named = dict[str, Any](), dict[int, Named]()
-    if "WITH" in marks:
-        tokens, options = _without_options(tokens)
+    marks, before, named = marks_of(tokens), tokens, dict[int, Named]()
+    tokens, options = _without_options(tokens) if "WITH" in marks else (tokens, {})
     if TokenType.FARROW in marks:
         tokens, named = without_named(tokens, allowed=tokens != before)
     return OptionedQuery(

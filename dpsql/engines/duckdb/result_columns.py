@@ -59,17 +59,17 @@ def rows(chunks: Sequence[tuple[int, Chunk]], decoders: Sequence[str]) -> Table:
 
 def _column(decoder: str, pieces: Sequence[tuple[int, Any]]) -> Values:
     """Return one column; numbers without NULL stay an array."""
-    arrays = [piece for _count, piece in pieces if _is_plain(piece)]
+    arrays = [
+        piece
+        for _count, piece in pieces
+        if type(piece) is np.ndarray and piece.dtype.kind in "ifb"  # a masked one is a subclass
+    ]
     if decoder == "plain" and pieces and len(arrays) == len(pieces):
         return np.concatenate(arrays)
     values: list[Any] = []
     for count, piece in pieces:
         values += [None] * count if piece is None else _DECODE[decoder](_listed(piece))
     return values
-
-
-def _is_plain(piece: Any) -> bool:
-    return type(piece) is np.ndarray and piece.dtype.kind in "ifb"  # a masked one is a subclass
 
 
 def moment(microseconds: int | None) -> datetime | None:

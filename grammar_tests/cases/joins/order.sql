@@ -70,14 +70,14 @@ SELECT COUNT(*) FROM countries n, countries m, customers c WHERE c.country = n.c
 -- release: rows l0=1 linf=2
 -- rewrite:
 --   WITH rows AS (
---     SELECT t1."customer_id" AS u, t5.c19 AS w
+--     SELECT t1."customer_id" AS u, t5.c17 AS w
 --     FROM
 --       "customers" AS t1
 --       CROSS JOIN (
---         SELECT t2."code" AS c1, t2."region" AS c2, t4.c4 AS c4, t4.c19 AS c19
+--         SELECT t2."code" AS c1, t2."region" AS c2, t4.c4 AS c4, t4.c17 AS c17
 --         FROM
 --           "countries" AS t2
---           INNER JOIN (SELECT t3."region" AS c4, count(*) AS c19 FROM "countries" AS t3 GROUP BY 1) AS t4 ON t2."region" = t4.c4
+--           INNER JOIN (SELECT t3."region" AS c4, count(*) AS c17 FROM "countries" AS t3 GROUP BY 1) AS t4 ON t2."region" = t4.c4
 --       ) AS t5
 --     WHERE (t1."country" = t5.c1)
 --   ),

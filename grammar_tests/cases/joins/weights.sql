@@ -8,10 +8,10 @@ SELECT COUNT(*) FROM customers c JOIN countries k ON c.segment = k.region;
 -- release: rows l0=1 linf=2
 -- rewrite:
 --   WITH rows AS (
---     SELECT t1."customer_id" AS u, t3.c17 AS w
+--     SELECT t1."customer_id" AS u, t3.c15 AS w
 --     FROM
 --       "customers" AS t1
---       INNER JOIN (SELECT t2."region" AS c10, count(*) AS c17 FROM "countries" AS t2 GROUP BY 1) AS t3 ON t1."segment" = t3.c10
+--       INNER JOIN (SELECT t2."region" AS c10, count(*) AS c15 FROM "countries" AS t2 GROUP BY 1) AS t3 ON t1."segment" = t3.c10
 --   ),
 --   totals AS (SELECT u, COALESCE(SUM(w), 0) AS s0 FROM rows GROUP BY u)
 --   SELECT COALESCE(SUM(p0)::HUGEINT, 0) AS p0
