@@ -27,7 +27,7 @@ REASONS = {
     "(needs|this system has no|SIGINT is|other systems|niceness of threads)": ANYWHERE,
     "pip cannot install": ANYWHERE,
     "DPSQL_SPARK_URL names no": ANYWHERE,
-    "the extra (plot|learn|png|mcp) is not installed": PACKAGES,
+    "the extra (plot|learn|png|mcp|oidc) is not installed": PACKAGES,
     "the parquet extra is not installed": PACKAGES,
     "OpenDP is an oracle of the test extra": PACKAGES,
     "the grocer's data are not installed": PACKAGES,

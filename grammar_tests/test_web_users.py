@@ -190,7 +190,7 @@ def test_a_token_is_valid_for_an_hour() -> None:
     users = WebUsers(lambda: present, None, None, lambda: now[0])  # type: ignore[arg-type]
     headers = {"authorization": f"Bearer {asyncio.run(users.issue('ana'))}"}
     now[0] = TOKEN_SECONDS - 1
-    assert asyncio.run(users.identify(headers, "")) == "ana"
+    assert asyncio.run(users.identify(headers, "")).analyst == "ana"
     now[0] = TOKEN_SECONDS
     with pytest.raises(Exception, match="Log in"):
         asyncio.run(users.identify(headers, ""))

@@ -76,11 +76,28 @@ ERRORS = ("none", "columns", "superset", "text")
 """Forms in which intervals are shown over the wire."""
 
 
+BY_TOKEN = "oidc"  # noqa: S105 - a name
+"""Name of the user who logs in with a token as the password; its analyst is in the token."""
+
+
+@dataclass(frozen=True, slots=True)
+class OidcSettings:
+    """A provider of tokens, by the keys of [oidc] (`policy_keys`), and the analyst of each
+    subject.
+    """
+
+    issuer: str
+    audience: str
+    roles_claim: str = ""
+    subjects: tuple[tuple[str, str], ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class ServerSettings:
     """Settings of `dpsql serve`, by the keys of [server] (`policy_keys`).
 
-    `analyst_errors` are the forms in which sessions of some analysts show intervals at first.
+    `analyst_errors` are the forms in which sessions of some analysts show intervals at first. With
+    `oidc` the tokens of a provider are logins.
     """
 
     host: str = "127.0.0.1"
@@ -106,6 +123,7 @@ class ServerSettings:
     memory: str = "2GB"
     errors: str = "none"
     analyst_errors: tuple[tuple[str, str], ...] = ()
+    oidc: OidcSettings | None = None
 
 
 @dataclass(frozen=True, slots=True)

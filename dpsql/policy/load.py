@@ -28,7 +28,14 @@ from dpsql.model.vocabulary import (
 from dpsql.policy.accepted_findings import accepted_findings
 from dpsql.policy.caps import caps_of, name_budget
 from dpsql.policy.defaults import with_defaults
-from dpsql.policy.draft import Draft, DraftColumn, DraftTable, ServerSettings
+from dpsql.policy.draft import (
+    BY_TOKEN,
+    Draft,
+    DraftColumn,
+    DraftTable,
+    OidcSettings,
+    ServerSettings,
+)
 from dpsql.policy.file_sections import with_formats
 from dpsql.policy.limit_values import OF_ONE_UNIT, limit_of, limits_by
 from dpsql.policy.local_laws import law_of
@@ -122,7 +129,7 @@ def _draft(reader: Reader, folder: Path) -> Draft:
         analysts=analysts,
         ledger=_ledger(reader.table("ledger")),
         limits=Limits(**read_values(reader.table("limits"), "limits")),
-        server=_server(reader.table("server"), persons),
+        server=replace(_server(reader.table("server"), persons), oidc=_oidc(reader, persons)),
         empty_rows=frozenset(n for n, each in persons.items() if each.get("raw_rows") == "empty"),
         caps=caps_of(reader, budgets, analysts),
         accepted=accepted_findings(reader.table("check")),
@@ -366,6 +373,25 @@ def _server(reader: Reader, analysts: Mapping[str, Mapping[str, Any]]) -> Server
         reader.fail("client_ca", "Client certificates need TLS.", "Give certificate and key, too.")
     own = tuple((name, each["errors"]) for name, each in analysts.items() if "errors" in each)
     return ServerSettings(**values, analyst_errors=own)
+
+
+def _oidc(reader: Reader, analysts: Mapping[str, Mapping[str, Any]]) -> OidcSettings | None:
+    """Return the provider of tokens with the subjects of analysts; None without one."""
+    subjects = [(each["subject"], name) for name, each in analysts.items() if "subject" in each]
+    places = reader.table("analysts")
+    for n, (subject, name) in enumerate(subjects):
+        if "oidc" not in reader.values:
+            why, fix = "A subject needs its provider.", "Add [oidc] with issuer and audience."
+            places.table(name).fail("subject", why, fix)
+        if subject in dict(subjects[:n]):
+            fix = "Give each analyst another subject."
+            places.table(name).fail("subject", f"Two analysts are {subject}.", fix)
+    if "oidc" not in reader.values:
+        return None
+    if BY_TOKEN in analysts:
+        why = f"No analyst is called {BY_TOKEN}: so is the user of tokens."
+        places.table(BY_TOKEN).fail(None, why, "Choose another name.")
+    return OidcSettings(**read_values(reader.table("oidc"), "oidc"), subjects=tuple(subjects))
 
 
 def _ledger(reader: Reader) -> LedgerPlace:

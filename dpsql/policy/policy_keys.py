@@ -21,6 +21,7 @@ from dpsql.model.resources import Limits
 from dpsql.model.vocabulary import Budget
 from dpsql.policy.draft import ERRORS, ServerSettings
 from dpsql.policy.limit_values import limit_of, most_in_all, rollups_of, times_of
+from dpsql.policy.safe_urls import is_safe_url
 from dpsql.policy.value_reader import Reader
 
 LEAST_EPSILON, MOST_EPSILON = Decimal("1e-9"), Decimal("1e6")
@@ -75,6 +76,13 @@ def _not_negative(reader: Reader, key: str, _: None) -> Decimal:
     if amount < 0:
         reader.fail(key, f"{key} is below zero.", f"Write {key} = 0.0, or leave it out.")
     return amount
+
+
+def _url(reader: Reader, key: str, _: None) -> str:
+    url = reader.text(key)
+    if not is_safe_url(url):
+        reader.fail(key, f"The {key} is not reached by https.", f'Write {key} = "https://…".')
+    return url
 
 
 def _delimiter(reader: Reader, key: str, default: str) -> str:
@@ -191,7 +199,13 @@ KEYS: dict[str, tuple[PolicyKey, ...]] = {
         PolicyKey("epsilon"), PolicyKey("delta", "the most that A may spend of it (δ: the pot's)"),
         *AS_OF_A_POT,
         PolicyKey("errors", "how this analyst's sessions over the wire show intervals at first, instead of `[server] errors`", one_of(*ERRORS)),
+        PolicyKey("subject", "who A is for the provider of `[oidc]`: `sub` of the tokens with which A may log in (`dpsql help http`)", Reader.text),
         PolicyKey("raw_rows", '`"refused"` (default), or `"empty"` for tools that look at one row to learn the columns: a statement over rows of people with `LIMIT 0` or `LIMIT 1` returns its columns, no rows, and a notice', one_of("refused", "empty")),
+    ),
+    "oidc": (
+        PolicyKey("issuer", "the provider of tokens (OpenID Connect), as it calls itself in `iss`; its keys are asked for there, and kept for an hour", _url, needed=True),
+        PolicyKey("audience", "what tokens for this server name in `aud`", Reader.text, needed=True),
+        PolicyKey("roles_claim", "a claim that lists roles: a token that lacks one of the analyst's roles is refused; default none", Reader.text),
     ),
     "groups.G": (
         PolicyKey("analysts", "who they are"),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from dpsql.interfaces.amounts import loss_text
 from dpsql.interfaces.pgwire.answers import CatalogueAnswers
+from dpsql.interfaces.pgwire.bearer_tokens import TokenLogin, TokenRefused, verifier_of
 from dpsql.interfaces.pgwire.login_file import ByCertificate, Users, Verifier
 from dpsql.interfaces.pgwire.pacing import LateAnswers
 from dpsql.model.dataclass import dataclass
@@ -67,7 +68,7 @@ class Present:
     def _has_no_user(self) -> bool:
         """Test whether the users' file is readable and empty."""
         try:
-            return not self.users()
+            return not self.users() and self.limits.oidc is None
         except (OSError, ValueError):  # the server's watch tells of it
             return False
 
@@ -92,6 +93,30 @@ class Present:
         if user is None or user.disabled or not self.proxy.may_ask(name):
             return None
         return user.credential
+
+    def token_login(self, users: Users, token: str) -> TokenLogin:
+        """Return the login of a token (SECURITY.md S34). Raises `TokenRefused`."""
+        settings = self.limits.oidc
+        login = None if settings is None else verifier_of(settings).verify(token)
+        if login is None or not self.admits(users, login):
+            raise TokenRefused
+        return login
+
+    def admits(self, users: Users, login: TokenLogin) -> bool:
+        """Test whether a login by a token counts now: it has not ended, and its subject may ask.
+
+        The token must claim each role that the policy gives to the analyst.
+        """
+        settings, user, policy = self.limits.oidc, users.get(login.analyst), self.proxy.policy
+        if settings is None or login.issuer != settings.issuer or login.has_ended:
+            return False
+        roles = {role.name for role in policy.roles if login.analyst in role.analysts}
+        return (
+            (login.subject, login.analyst) in settings.subjects
+            and not (user is not None and user.disabled)
+            and (login.roles is None or roles <= login.roles)
+            and self.proxy.may_ask(login.analyst)
+        )
 
     @property
     def over(self) -> bool:

@@ -15,13 +15,14 @@ from time import monotonic
 
 from dpsql.engines.parking import Parking
 from dpsql.engines.process import fallen
-from dpsql.interfaces.pgwire import backend, entrance, frontend
+from dpsql.interfaces.pgwire import backend, entrance, frontend, token_entrance
 from dpsql.interfaces.pgwire.admission import Failures, Strangers, share
 from dpsql.interfaces.pgwire.answers import Answers
+from dpsql.interfaces.pgwire.bearer_tokens import TokenLogin
 from dpsql.interfaces.pgwire.faults import Fault
 from dpsql.interfaces.pgwire.frontend import ProtocolError
 from dpsql.interfaces.pgwire.kept_bytes import ServerBytes
-from dpsql.interfaces.pgwire.login_file import ByCertificate, UsersFile
+from dpsql.interfaces.pgwire.login_file import ByCertificate, Users, UsersFile
 from dpsql.interfaces.pgwire.outcomes import Outcome
 from dpsql.interfaces.pgwire.pacing import Pacer
 from dpsql.interfaces.pgwire.portals import keep_portals, keep_statements
@@ -78,6 +79,7 @@ class _Visit:
     present: Present
     task: asyncio.Task[None]
     bell: Bell
+    login: TokenLogin | None = None
     busy: bool = False
 
     def patience(self, limits: Limits) -> float:
@@ -242,13 +244,18 @@ class Server:
             await stream.send(visitor.negotiation)
             if self._only_encrypted and not stream.encrypted:
                 raise entrance.fatal("28000", "connections without TLS are not taken")
-            await self._logged_in(stream, visitor)
+            login = None
+            if token_entrance.is_by_token(self.present, visitor):
+                login = await self._by_token(stream)
+                visitor = token_entrance.with_analyst(visitor, login)
+            else:
+                await self._logged_in(stream, visitor)
             entrance.require_database(visitor)
             if self._stopping:
                 raise entrance.fatal("57P03", "the server is stopping")
             self._require_room(visitor.user)
             self._strangers.gone(task)
-            return await self._welcomed(stream, visitor, task)
+            return await self._welcomed(stream, visitor, task, login)
 
     def _require_room(self, analyst: str) -> None:
         """Raise `Fault` if there are too many connections, in all or of one analyst.
@@ -346,6 +353,13 @@ class Server:
             self._telemetry.event("login_failed", user=visitor.user, address=stream.address)
             raise
 
+    async def _by_token(self, stream: MessageStream) -> TokenLogin:
+        present = self.present
+        users = await asyncio.to_thread(present.users)
+        return await token_entrance.log_in_by_token(
+            stream, present, users, self._telemetry, MAX_LOGIN_BYTES
+        )
+
     def _require_tries(self, stream: MessageStream, visitor: entrance.Guest) -> None:
         """Raise `Fault` if too many logins of this user from this address have failed."""
         if not self._failures.may_try(stream.address, visitor.user):
@@ -371,12 +385,21 @@ class Server:
                 self._telemetry.event("ledger_unusable", why=str(error))
                 continue
             for visit in tuple(self._visits.values()):
-                credential = self.present.credential
-                if await asyncio.to_thread(credential, users, visit.analyst) is None:
+                if not await asyncio.to_thread(self._may_stay, visit, users):
                     visit.task.cancel("the user may no longer log in")
 
+    def _may_stay(self, visit: _Visit, users: Users) -> bool:
+        """Test whether the login of a visit still counts."""
+        if visit.login is not None:
+            return self.present.admits(users, visit.login)
+        return self.present.credential(users, visit.analyst) is not None
+
     async def _welcomed(
-        self, stream: MessageStream, visitor: entrance.Guest, task: asyncio.Task[None]
+        self,
+        stream: MessageStream,
+        visitor: entrance.Guest,
+        task: asyncio.Task[None],
+        login: TokenLogin | None,
     ) -> _Visit:
         number, secret, present = next(self._numbers), visitor.secret, self.present
         settings = entrance.first_settings(
@@ -393,6 +416,7 @@ class Server:
             present=present,
             task=task,
             bell=bell,
+            login=login,
         )
         statuses = [
             backend.parameter_status(name, value) for name, value in settings.reported().items()

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Protocol
 from dpsql.engines.memory import bound_memory
 from dpsql.interfaces.hosts import is_local
 from dpsql.interfaces.pgwire import tls
+from dpsql.interfaces.pgwire.bearer_tokens import load_library
 from dpsql.interfaces.pgwire.catalogue import Catalogue
 from dpsql.interfaces.pgwire.login_file import read_users
 from dpsql.interfaces.pgwire.present import Present
@@ -87,6 +88,8 @@ def _present(make: Make, folder: Path, *, self_signed: bool) -> Present:
     """Return the state to serve from now on."""
     proxy, limits = make()
     try:
+        if limits.oidc is not None:
+            load_library()
         context, binding = _encryption(limits, folder, self_signed=self_signed)
     except BaseException:
         proxy.close()

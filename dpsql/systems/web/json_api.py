@@ -48,7 +48,7 @@ from dpsql.systems.web.idempotency import KeptReplies, require_key
 from dpsql.systems.web.problems import PROBLEM_TYPE, Problem, problem_of
 from dpsql.systems.web.request_bodies import QuestionBody, read_json, read_question, read_statements
 from dpsql.systems.web.web_queries import Caller, QueryRunner
-from dpsql.systems.web.web_users import TOKEN_SECONDS, WebUsers, scheme_of
+from dpsql.systems.web.web_users import TOKEN_SECONDS, WebLogin, WebUsers, scheme_of
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
@@ -78,9 +78,9 @@ class Endpoint:
                 await as_response(api.description())(scope, receive, send)
                 return
             address = request.client.host if request.client else ""
-            analyst = await api.users.identify(request.headers, address)
-            async with api.runner.server.admit_request(analyst) as present:
-                caller = caller_of(present, analyst, DOOR, HTTP, request)
+            login = await api.users.identify(request.headers, address)
+            async with api.runner.server.admit_request(login.analyst) as present:
+                caller = caller_of(present, login, DOOR, HTTP, request)
                 response = await self._respond(caller, request)
                 await response(scope, receive, send)
         except Problem as problem:
@@ -318,14 +318,22 @@ class _Events:
 
 
 def caller_of(
-    present: Present, analyst: str, door: str, words: Door, request: HttpRequest
+    present: Present, login: WebLogin, door: str, words: Door, request: HttpRequest
 ) -> Caller:
     """Return the caller of an admitted request."""
     client = request.headers.get("user-agent", "")[:_LONGEST_CLIENT]
     if client.startswith(PYTHON):
         words = DATABASE_API
     address = request.client.host if request.client else ""
-    return Caller(present, analyst, door, words=words, address=address, client=client)
+    return Caller(
+        present=present,
+        analyst=login.analyst,
+        door=door,
+        words=words,
+        address=address,
+        client=client,
+        require_valid=login.require_valid,
+    )
 
 
 def _event(name: str, data: str) -> bytes:

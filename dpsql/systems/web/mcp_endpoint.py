@@ -58,10 +58,10 @@ class McpEndpoint:
         request = HttpRequest(scope, receive)
         try:
             address = request.client.host if request.client else ""
-            analyst = await self._users.identify(request.headers, address)
-            async with self._runner.server.admit_request(analyst) as present:
+            login = await self._users.identify(request.headers, address)
+            async with self._runner.server.admit_request(login.analyst) as present:
                 body: Any = await read_json(request)
-                _CALLER.set(caller_of(present, analyst, DOOR, MCP, request))
+                _CALLER.set(caller_of(present, login, DOOR, MCP, request))
                 await self._application(scope, _replay(body), send)
         except Problem as problem:
             await as_response(problem_reply(problem))(scope, receive, send)

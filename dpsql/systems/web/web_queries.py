@@ -50,7 +50,8 @@ def tell_nothing(event: str, **facts: float | str) -> None:
 class Caller:
     """An analyst with an admitted request of an interface: its state, its address, its client.
 
-    Messages use the `words` of the client's interface. The log has `door`.
+    Messages use the `words` of the client's interface. The log has `door`. `require_valid` raises
+    `Problem` if its login has ended.
     """
 
     present: Present
@@ -59,6 +60,7 @@ class Caller:
     words: Door
     address: str = ""
     client: str = ""
+    require_valid: Callable[[], None] = lambda: None
 
 
 @dataclass(slots=True)
@@ -144,6 +146,7 @@ class QueryRunner:
         began = monotonic()
         try:
             result = await self._run(caller, step, query_id, tell)
+            caller.require_valid()  # a charge stays
         except (DpsqlError, Problem) as error:
             problem = _problem(error, sql, caller.words)
             fault = problem.fault or Fault("XX000", problem.title)

@@ -1,6 +1,6 @@
 """Identity of a caller over HTTP: a password or a token in a header, and nowhere else.
 
-Access control: SECURITY.md S18 and S31.
+Access control: SECURITY.md S18, S31 and S34.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from weakref import WeakValueDictionary
 
 from dpsql.interfaces.hosts import place_of
 from dpsql.interfaces.pgwire.admission import Failures
+from dpsql.interfaces.pgwire.bearer_tokens import LONGEST_TOKEN, TokenLogin, TokenRefused
 from dpsql.interfaces.pgwire.login_file import (
     Users,
     UsersFile,
@@ -26,6 +27,7 @@ from dpsql.interfaces.pgwire.login_file import (
 )
 from dpsql.interfaces.pgwire.present import Present
 from dpsql.interfaces.pgwire.telemetry import Telemetry
+from dpsql.interfaces.pgwire.token_entrance import report_refused_token
 from dpsql.model.dataclass import dataclass, field
 from dpsql.systems.web.problems import Problem
 
@@ -33,10 +35,11 @@ TOKEN_SECONDS = 3600
 MOST_TOKENS = 100
 """Maximum number of valid tokens of one user. The oldest is dropped for another."""
 _MOST_PASSWORDS = 1_000
-_LONGEST_HEADER = 4096
+_LONGEST_HEADER = LONGEST_TOKEN + len("Bearer ") + 1
 
 
-def _login_problem() -> Problem:
+def login_problem() -> Problem:
+    """Return the problem of every login that fails."""
     why = "The user, the password or the token is wrong, or it may no longer log in."
     fix = "Send Authorization: Basic with user and password, or Bearer with a token of /v1/token."
     # Basic is not offered, so that no browser asks for a password and keeps it.
@@ -61,6 +64,19 @@ class _Token:
     verifier: Verifier
 
 
+@dataclass(frozen=True, slots=True)
+class WebLogin:
+    """The analyst of a request, and the login by a provider's token, if it is one."""
+
+    analyst: str
+    token: TokenLogin | None = None
+
+    def require_valid(self) -> None:
+        """Raise `Problem` if the token has ended since the request began."""
+        if self.token is not None and self.token.has_ended:
+            raise login_problem()
+
+
 @dataclass(slots=True)
 class WebUsers:
     """Logins over HTTP, with the users' file of the server. `clock` returns seconds.
@@ -77,18 +93,21 @@ class WebUsers:
     _passwords: dict[bytes, Verifier] = field(default_factory=dict)
     _checks: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary)
 
-    async def identify(self, headers: Mapping[str, str], address: str) -> str:
-        """Return the user of a request. Raises `Problem`: one sentence for all wrong logins."""
+    async def identify(self, headers: Mapping[str, str], address: str) -> WebLogin:
+        """Return the login of a request. Raises `Problem`: one sentence for all wrong logins."""
         _, _, given = headers.get("authorization", "")[:_LONGEST_HEADER].partition(" ")
         given = given.strip()
         users = await asyncio.to_thread(self.present().users)
         match scheme_of(headers):
+            case "bearer" if "." in given:  # our own tokens have no dot
+                login = await self._token_login(given, users, address)
+                return WebLogin(login.analyst, login)
             case "bearer":
-                return await self._user_of(given, users)
+                return WebLogin(await self._user_of(given, users))
             case "basic":
-                return await self._check_password(given, users, address)
+                return WebLogin(await self._check_password(given, users, address))
             case _:
-                raise _login_problem()
+                raise login_problem()
 
     async def issue(self, user: str) -> str:
         """Return a new token of a user, which is valid for `TOKEN_SECONDS` in this process.
@@ -98,7 +117,7 @@ class WebUsers:
         users = await asyncio.to_thread(self.present().users)
         verifier = await asyncio.to_thread(self.present().credential, users, user)
         if not isinstance(verifier, Verifier):
-            raise _login_problem()
+            raise login_problem()
         now = self.clock()
         self._tokens = {key: entry for key, entry in self._tokens.items() if entry.until > now}
         own = [key for key, entry in self._tokens.items() if entry.user == user]
@@ -108,20 +127,27 @@ class WebUsers:
         self._tokens[self._digest(token)] = _Token(user, now + TOKEN_SECONDS, verifier)
         return token
 
+    async def _token_login(self, token: str, users: Users, address: str) -> TokenLogin:
+        try:
+            return await asyncio.to_thread(self.present().token_login, users, token)
+        except TokenRefused as refused:
+            report_refused_token(self.telemetry, refused, address)
+            raise login_problem() from None
+
     async def _user_of(self, token: str, users: Users) -> str:
         issued = self._tokens.get(self._digest(token))
         if issued is None or issued.until <= self.clock():
-            raise _login_problem()
+            raise login_problem()
         own = await asyncio.to_thread(self.present().credential, users, issued.user)
         if own != issued.verifier:
-            raise _login_problem()
+            raise login_problem()
         return issued.user
 
     async def _check_password(self, given: str, users: Users, address: str) -> str:
         try:
             text = base64.b64decode(given, validate=True).decode()
         except (binascii.Error, ValueError):
-            raise _login_problem() from None
+            raise login_problem() from None
         name, _, password = text.partition(":")
         own = await asyncio.to_thread(self.present().credential, users, name)
         key = self._digest(f"{name}\0{password}")
@@ -147,7 +173,7 @@ class WebUsers:
         self.telemetry.count("failed_logins")
         known_name = name if name in users else "?"  # other names may be a token
         self.telemetry.event("login_failed", user=known_name, address=address)
-        raise _login_problem()
+        raise login_problem()
 
     def _digest(self, text: str) -> bytes:
         return blake2b(text.encode("utf-8", "surrogateescape"), key=self._secret).digest()
