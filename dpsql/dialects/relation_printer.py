@@ -223,7 +223,8 @@ class RelationPrinter(ABC):
         computed = frozenset(
             i.field.id for i in relation.items if not isinstance(i.expression, tree.Ref)
         )
-        marks = frozenset(i.field.id for i in relation.items if refs(i.expression) & built.marks)
+        marked = [i for i in relation.items if built.marks and refs(i.expression) & built.marks]
+        marks = frozenset(item.field.id for item in marked)
         stored = {
             i.field.id: built.stored[i.expression.id]
             for i in relation.items
@@ -377,6 +378,8 @@ class RelationPrinter(ABC):
 
 def _buries(node: tree.Expression, marks: frozenset[int]) -> bool:
     """Test whether a mark stands anywhere but alone or after NOT."""
+    if not marks:
+        return False
     if isinstance(node, tree.Call) and node.function == "not":
         (node,) = node.args
     return not isinstance(node, tree.Ref) and bool(refs(node) & marks)

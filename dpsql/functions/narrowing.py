@@ -7,7 +7,7 @@ far as the interval rules show that the predicate cannot be true there: `year(da
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import date, datetime, timedelta
 from fractions import Fraction
 from functools import reduce
@@ -209,9 +209,12 @@ def shaved(column: Facts, number: int, predicate: Expression) -> Facts:
     if grid is None or sum(1 for _ in walk(predicate)) > MOST_NODES:
         return column
 
+    literals = (node for node in walk(predicate) if isinstance(node, Literal))
+    constants = {id(node): literal_facts(node) for node in literals}
+
     def excluded(lo: Bound | None, hi: Bound | None) -> bool:
         piece = replace(column, interval=Interval(lo, hi), domain=None)
-        truths = _facts(predicate, number, piece).domain
+        truths = _facts(predicate, number, piece, constants).domain
         return truths is not None and True not in truths
 
     within = column.interval.inward(column.type)
@@ -232,17 +235,20 @@ def shaved(column: Facts, number: int, predicate: Expression) -> Facts:
     )
 
 
-def _facts(expression: Expression, number: int, piece: Facts) -> Facts:
+def _facts(
+    expression: Expression, number: int, piece: Facts, constants: Mapping[int, Facts]
+) -> Facts:
     """Return the facts of an expression by the rules, where the column has the facts `piece`."""
     match expression:
         case Literal():
-            return literal_facts(expression)
+            return constants[id(expression)]
         case Ref(id=column) if column == number:
             return piece
         case Call(args=args):
-            return facts(expression, tuple(_facts(arg, number, piece) for arg in args), 2)
+            inner = tuple(_facts(arg, number, piece, constants) for arg in args)
+            return facts(expression, inner, 2)
         case Cast(arg=arg):
-            return facts(expression, (_facts(arg, number, piece),), 2)
+            return facts(expression, (_facts(arg, number, piece, constants),), 2)
         case _:
             raise AssertionError(expression)
 

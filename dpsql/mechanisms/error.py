@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from math import exp, expm1, fsum, sqrt
 from typing import assert_never
 
@@ -33,12 +34,18 @@ def standard_deviation(noise: Noise) -> float:
             scale = sqrt(noise.scale)
             if scale >= _SMOOTH:
                 return scale
-            # NumPy's exponentials and sums differ between processors in the last digit.
-            weights = [exp(-((x / scale) ** 2) / 2) for x in range(40 * _SMOOTH)]
-            squares = fsum(x * x * weight for x, weight in enumerate(weights))
-            return sqrt(2 * squares / (2 * fsum(weights) - 1))
+            return _deviation_of_steps(scale)
         case _:
             assert_never(noise.mechanism)
+
+
+@lru_cache(1000)
+def _deviation_of_steps(scale: float) -> float:
+    """Return the standard deviation of a discrete Gaussian with steps that matter."""
+    # NumPy's exponentials and sums differ between processors in the last digit.
+    weights = [exp(-((x / scale) ** 2) / 2) for x in range(40 * _SMOOTH)]
+    squares = fsum(x * x * weight for x, weight in enumerate(weights))
+    return sqrt(2 * squares / (2 * fsum(weights) - 1))
 
 
 def margin(noise: Noise, confidence: float = 0.95) -> float:

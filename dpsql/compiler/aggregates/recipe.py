@@ -289,7 +289,10 @@ def _lattice(kind: tree.SqlType, lo: Fraction, hi: Fraction, bits: int) -> Latti
 
 def _log2_ceil(value: Fraction) -> int:
     """Return the smallest e with value <= 2**e, at least -40."""
-    exponent = -40
+    if value <= 0:
+        return -40
+    exponent = value.numerator.bit_length() - value.denominator.bit_length() - 1
+    exponent = max(exponent, -40)
     while Fraction(2) ** exponent < value:
         exponent += 1
     return exponent
