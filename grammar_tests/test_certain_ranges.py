@@ -32,6 +32,7 @@ RANGED = [case for case in ALL if any(word in case.sql for word in ("AVG(", "COR
 SOME = Random(8).sample(RANGED, 20)  # noqa: S311 - a test's
 RANGES = {
     "COUNT(*)": (0, None),
+    "COUNT(segment)": (0, None),
     "COUNT(DISTINCT segment)": (0, 2),
     "COUNT(DISTINCT age)": (0, 121),
     "SUM(age)": (0, None),

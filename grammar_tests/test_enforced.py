@@ -18,7 +18,7 @@ from dpsql.compiler.kernel import enforce
 from dpsql.compiler.kernel.known import Proof
 from dpsql.compiler.plan.enforcement import Enforcement
 from dpsql.compiler.plan.prepared import Prepared
-from dpsql.compiler.track import blocks, joins, same_unit_columns, table_scans, track
+from dpsql.compiler.track import blocks, joins, table_scans, track
 from dpsql.compiler.track.units import Private
 from dpsql.dialects.enforced_sql import EnforcedRows
 from dpsql.model.errors import Reason, Refused
@@ -55,7 +55,7 @@ def block_with(**claims: Any) -> object:
 
 PLANTED: dict[str, tuple[object, str, object, str, str]] = {
     "one row of a unit": (
-        same_unit_columns,
+        track,
         "private_scan",
         orders_with(max_rows=1, determined=True),
         (
@@ -76,7 +76,7 @@ PLANTED: dict[str, tuple[object, str, object, str, str]] = {
         TWO,
     ),
     "one key of a unit": (
-        same_unit_columns,
+        track,
         "private_scan",
         orders_with(determined=True),
         "SELECT status, COUNT(DISTINCT customer_id) FROM orders GROUP BY status",
@@ -184,7 +184,7 @@ def test_rows_of_several_people_need_the_proof() -> None:
 
     sql = "SELECT COUNT(*) FROM t"
     assert compiled(sql, *transfers()).blocks[0].block.several
-    with planted(same_unit_columns, "private_scan", fewer), pytest.raises(Refused) as refused:
+    with planted(track, "private_scan", fewer), pytest.raises(Refused) as refused:
         compiled(sql, *transfers())
     assert refused.value.reason is Reason.UNSUPPORTED_PRIVATE_OPERATOR
 
@@ -195,7 +195,7 @@ JOINED = "SELECT COUNT(*) FROM orders a " + " ".join(
 
 
 def test_only_the_kernel_waives_the_limit_of_joined_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    with planted(same_unit_columns, "private_scan", orders_with(max_rows=1, determined=True)):
+    with planted(track, "private_scan", orders_with(max_rows=1, determined=True)):
         with pytest.raises(Refused) as refused:
             compiled(JOINED, *shop())
         assert refused.value.reason is Reason.TOO_LARGE
