@@ -49,11 +49,13 @@ def test_ends_lie_in_the_certain_range(proxy: Proxy, inner: str, most: float) ->
 
 
 def test_wrong_twin_ends_without_ranges_are_below_zero(
-    proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A proxy of its own, which has compiled no such question before."""
     monkeypatch.setattr(Stating, "_within", lambda *of, **_: of[2])
     lows = f"SELECT DP_INTERVAL_LOW(n) AS low FROM ({BY_SEGMENT}) AS t"
-    assert min(low for (low,) in proxy.ask(request(lows, "0.01")).rows) < 0
+    with Proxy.open(str(shop(tmp_path))) as own:
+        assert min(low for (low,) in own.ask(request(lows, "0.01")).rows) < 0
 
 
 def test_stating_errors_asks_nothing_new(proxy: Proxy) -> None:

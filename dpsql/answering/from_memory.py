@@ -155,7 +155,10 @@ def derived_answer(
     tables: Sequence[MeasuredCells],
     paid: Receipt,
 ) -> Answer:
-    """Return the answer from paid tables, at the precision that they allow."""
+    """Return an answer that is computed from paid tables, free of charge, with their precision.
+
+    The ε that the query asks for does not matter.
+    """
     derived = tuple(derivations(wide, tables))
     answering = compiler.prepared(replace(query, derived=noise_of(derived)))
     answering = replace(answering, columns=compiler.prepared(query).columns)

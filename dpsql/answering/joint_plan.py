@@ -94,7 +94,7 @@ class Beside:
         return self.prepared if self.wide is None else self.wide.prepared
 
     def at(self, compiler: Compiler, epsilon: Decimal) -> Beside:
-        """Return the statement at another ε."""
+        """Return the same statement at another ε, compiled for it; nothing else changes."""
         query = self.query.at(epsilon)
         prepared = self.prepared if self.bounds_first else compiler.prepared(query)
         return replace(self, query=query, prepared=prepared)

@@ -42,10 +42,11 @@ def told_again(compiler: Compiler, vault: Vault, query: Question) -> Answer | No
 
 
 def lent(compiler: Compiler, vault: Vault, query: Question) -> tuple[PaidAnswer, str] | None:
-    """Return the best shared answer to a question, and its form of the question; None without
-    one.
+    """Return the most precise answer of other analysts to this question, and the form of the
+    question that it answers; None if there is no such answer.
 
-    Its price for this analyst is at most that of an answer of their own.
+    An answer counts if it is at least as precise as asked, and if its price, charged to this
+    analyst, is at most that of a new answer.
     """
     payer, plan = query.account, compiler.prepared(query).plan
     if not payer.is_lent_answers or plan is None:

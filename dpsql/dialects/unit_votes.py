@@ -36,7 +36,7 @@ class NormSql(Protocol):
 
 
 def votes(block: BlockPrinter, vote: kinds.UnitVote, norms: NormSql) -> str:
-    """Return the statement for the number of units in each bin of a norm or mean."""
+    """Return SQL that counts units by bin of their norm or mean; bins without units have no row."""
     match vote:
         case kinds.Vote():
             clipped = block.derived(block.clipped(), "clipped")

@@ -200,7 +200,10 @@ def text_numbers(columns: Sequence[Column]) -> tuple[Column, ...]:
 def number_and_interval(
     value: Any, margin: float | None, half: Half, scale: int | None
 ) -> tuple[str, str]:
-    """Return a number, and its ± or, if one side reaches farther, both ends."""
+    """Return a number, and its ±; or both ends, `(low … high)`, if the two sides differ.
+
+    `margin` is the half-width of both sides, `half` the widths below and above the number.
+    """
     shown, around = number_text(value, margin, scale)
     if half is None or not around or around == "?":
         return shown, f"± {around}" if around else ""

@@ -406,10 +406,10 @@ class Ledger(Protocol):
         """Return the window of a calendar to which a charge would now count."""
 
     def confirm_clock(self, reason: str) -> tuple[CurrentWindow, ...]:
-        """Record the owner's word that the clock is right, and return the windows that moved.
+        """Record that the owner confirms the clock; return the changed windows, as they are now.
 
-        A later window opens, however long the step. If ledger time ran ahead, the open window gets
-        its true name, and nothing is renewed.
+        The window of the clock opens, even if it is several windows later. If ledger time is ahead
+        of the clock, the open window gets the name of the clock's window and keeps its charges.
         """
 
     def budgets(self) -> tuple[Charged, ...]:

@@ -282,7 +282,9 @@ def draft_comment(section: str, name: str) -> list[str]:
 
 
 def read_values(reader: Reader, section: str) -> dict[str, Any]:
-    """Return the values of a table that have a row with `read`, by key; absent ones are left out.
+    """Return the values in a table of the policy, by key; without keys that have no `read`.
+
+    A key that the policy does not have is left out, unless it is `needed`.
 
     Raises `PolicyError` for unknown keys and wrong values.
     """

@@ -225,7 +225,9 @@ class Compiler:
             return None
 
     def formula_calls(self, request: Request, stop: Stop) -> tuple[Call, ...]:
-        """Return the calls in a query that stand for formulas of side systems."""
+        """Return the calls of a query that a side system replaces by a formula, such as PREDICT, in
+        the order of the text.
+        """
         statement = self.freely(lambda: self._query(self.on_grid(request)), stop)
         return tuple(formula_calls(statement.query))
 

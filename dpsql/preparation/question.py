@@ -219,7 +219,7 @@ class Account:
 
 
 def without_periods(construct: str) -> Refused:
-    """Return the refusal of what cannot be charged to periods of people."""
+    """Return the refusal of a construct, such as a cube, under a policy with person-periods."""
     return Refused(
         Reason.UNSUPPORTED_PRIVATE_OPERATOR,
         construct=f"{construct} over periods of people",

@@ -232,9 +232,9 @@ class RangeWorkload:
 
 
 def workloads(parts: Sequence[AdditiveTotal], order: int) -> dict[Whole, list[RangeWorkload]]:
-    """Return the range workloads that err less than separate measurements, by the measured
-    quantity.
+    """Return groups of ranges of one column that err less if they are measured together.
 
+    The key of a group is its quantity: what is counted or added up, and all other conditions.
     A measurement is in one workload at most: the one with the most measurements.
     """
     candidates: dict[tuple[Whole, Expression], dict[AdditiveTotal, AskedRange]] = defaultdict(dict)

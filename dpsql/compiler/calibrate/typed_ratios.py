@@ -85,8 +85,9 @@ def _multiple(node: Expression) -> int | None:
 
 
 def both_additive(above: Measurement, below: Measurement) -> bool:
-    """Test whether rows in any number add to both, and those of the lower one are never
-    negative.
+    """Test whether all rows of a unit add to numerator and denominator, without a limit on rows.
+
+    The denominator must also be a sum of values that are never negative.
     """
     return all(
         isinstance(part, RowCount | ClippedSum)

@@ -54,9 +54,7 @@ class Apart:
         return [*(measures[place] for place in self.places), *self.deciding, *more]
 
     def counted_by(self, formulas: Mapping[int, Expression]) -> Apart:
-        """Return the same outputs, with deciding columns replaced by the formulas that measure
-        them.
-        """
+        """Return the same outputs, with the columns in `deciding` replaced by their formulas."""
         return replace(self, deciding=tuple(substitute(d, formulas) for d in self.deciding))
 
 

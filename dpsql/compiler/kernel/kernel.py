@@ -55,7 +55,10 @@ class Kernel:
     numbers: Iterator[int] = field(default_factory=lambda: count(-1, -1), compare=False)
 
     def proof(self, relation: Relation, unit: int, items: Sequence[algebra.Item] = ()) -> Proof:
-        """Return the proof about the rows of each value of `unit`, with computed columns."""
+        """Return what is proved of the rows of one unit: their number, and what columns depend on.
+
+        `unit` is the column that names the unit, `items` are further columns, computed from a row.
+        """
         return Proof(self.rows_of(relation).projected(items), unit)
 
     def proof_of_several(self, relation: Relation) -> Proof:

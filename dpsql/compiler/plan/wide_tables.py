@@ -102,9 +102,10 @@ def wide_table(
 
 
 def written_parts(prepared: Prepared) -> tuple[str, tuple[str, ...]]:
-    """Return digests of the rows of a query's only block, and of the measurement of each column.
+    """Return one digest of the rows that a query measures, and one for each measured column.
 
-    Equal digests mean equal measurements, as for tables (PRIVACY.md R79).
+    The query has one block. Names, and the order of a comparison, do not matter. Equal digests mean
+    equal measurements, as for tables (PRIVACY.md R79).
     """
     (own,) = prepared.blocks
     writer, rows = written_rows(own.block)

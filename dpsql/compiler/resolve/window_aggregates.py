@@ -108,8 +108,9 @@ class WindowedAggregate:
 
     @classmethod
     def below(cls, aggregate: algebra.Aggregate, policy: Policy) -> WindowedAggregate | None:
-        """Return the aggregate with the Window below its filters and projections; None if there is
-        none.
+        """Return an aggregate with the window that it reads; None if it reads no window.
+
+        Only filters and projections may stand between the two.
         """
         keys = tuple(key.expression for key in aggregate.keys)
         calls: _Parts = tuple(measure.call for measure in aggregate.measures)

@@ -60,7 +60,10 @@ class _Keys:
 def groups(
     node: exp.Expression | None, origin: Origin, read: Read
 ) -> tuple[tuple[Expression, ...], tuple[Set, ...]]:
-    """Return the keys, and the groupings if there are several; GROUP BY ALL is a lone star."""
+    """Return all keys, and the sets of keys of ROLLUP, CUBE and GROUPING SETS.
+
+    A plain GROUP BY has no such sets. GROUP BY ALL gives one key, a `Star`.
+    """
     if node is None:
         return (), ()
     elements, every = origin.take(node, "expressions", "all")

@@ -86,7 +86,10 @@ def one_value(x: str, kind: SqlType) -> str:
 
 
 def exact(sql: str, kind: SqlType, digits: int, precision: int = DIGITS) -> Sized:
-    """Return a computed exact number with `digits` before the point; NULL if its type has fewer."""
+    """Return SQL of an exact number with up to `digits` before the point, as its type.
+
+    A value that is too large for the type is NULL.
+    """
     if digits + kind.scale > DIGITS:
         raise lacking("arithmetic with so many digits")
     sql = f"CAST({sql} AS DECIMAL({digits + kind.scale},{kind.scale}))"

@@ -45,7 +45,11 @@ _WORD = re.compile(
 def staged(
     sql: str, tables: Sequence[ScratchTable], sampling_key: int | None = None
 ) -> tuple[str, list[Any]]:
-    """Return the statement with its tables as parameters, and the key if it reads one."""
+    """Return a statement that reads scratch tables from parameters, and the parameters.
+
+    Each column is one parameter, an array of texts. The sampling key is the last one, if the
+    statement reads it.
+    """
     parameters: list[Any] = []
     named = []
     for table in tables:

@@ -291,8 +291,9 @@ def in_units(
 ) -> tuple[tuple[ModelCell, ...], np.ndarray, np.ndarray]:
     """Return cells, coefficients and covariance in the units of the data.
 
-    Numbers are no longer scaled to -1 to 1. Knots are relative to the first knot, not hats. A pair
-    of values has an indicator of its second value, not -1 or 1.
+    A fit scales numbers to -1 to 1; here they have their own units again. A spline is given by its
+    values at the knots, relative to the first. A column of two values has an indicator of the
+    second one, instead of -1 and 1.
     """
     change, result = np.eye(len(coefficients)), list(cells)
     for n, column in enumerate(columns):

@@ -74,7 +74,7 @@ class MomentSums:
         return vault.derived(compiler, self.query, answering, noisy, replace(receipt, recalled=100))
 
     def explanation(self, compiler: Compiler, vault: Vault) -> Explanation:
-        """Return the plan of the query, free of charge."""
+        """Return the plan of the query, with a price of 0: the model's moments are paid for."""
         plan = explained(compiler, vault, replace(self.query, derived=self.derived))
         left = rest(vault.till.standing(self.query.account).budget, plan.spent, Loss(0))
         note = f"From the second moments of the model {self.of.name}, which are paid for."

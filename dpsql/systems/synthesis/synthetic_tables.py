@@ -336,7 +336,7 @@ def over(alone: TablesAlone, request: Request, parts: Parts) -> Answer:
 
 
 def doubted(explanation: Explanation, compiler: Compiler) -> Explanation:
-    """Return the plan of a query on synthetic tables, with unknown errors."""
+    """Return the plan of a query on synthetic tables: the error of each number is unknown (NaN)."""
     notices = (*explanation.notices, _notice(compiler))
     return replace(explanation, expected=unknown_errors(explanation.columns), notices=notices)
 

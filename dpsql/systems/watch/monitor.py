@@ -222,7 +222,10 @@ class Monitor:
         return self.left > 0 or place in self._verdicts
 
     def verdict(self, query: QueryStream) -> Verdict:
-        """Return the verdict of a compiled statement, as `ask` does."""
+        """Return one bit for each public key: whether its noisy number is above the threshold.
+
+        A verdict has no numbers. Raises `Refused` if no alarm is left.
+        """
         _require_fit(query, self._law)
         with self._lock:
             place = query.question, self._desk.data_version

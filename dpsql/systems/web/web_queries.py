@@ -79,7 +79,7 @@ class ProgressPace:
         return self.pace.admitted(stop)
 
     def paced(self, query_id: str, size: float | None) -> AbstractContextManager[Ending]:
-        """Pace as the analyst's pace does, after the report."""
+        """Report charge and step of the first measurement, then pace as the analyst's pace."""
         if not self.has_told:
             self.has_told = True
             pacer = self.pace.pacer

@@ -51,7 +51,11 @@ def typed(item: pg_terms.Term, oid: int, scope: pg_terms.PgScope) -> pg_terms.Te
 
 
 def agreed(items: list[pg_terms.Term], scope: pg_terms.PgScope) -> tuple[list[pg_terms.Term], int]:
-    """Return expressions with their common type, and that type."""
+    """Return expressions and the number of their common type, to which constants and parameters
+    without a type are cast.
+
+    Expressions with a type of their own stay as they are.
+    """
     oid = oids.common(*(item.oid for item in items))
     return [typed(item, oid, scope) for item in items], oid
 
