@@ -106,6 +106,7 @@ def test_charges_of_choices_and_of_steps() -> None:
         PURE.loss(event(STEP))
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 @ALL
 @given(st.fractions(Fraction(1, 10**6), 20), st.integers(1, 50))
 def test_choices_and_steps_never_cost_more_than_their_amount(
@@ -159,6 +160,7 @@ def test_a_measurement_that_cannot_change_is_charged_as_if_it_could(accountant: 
     assert charged.amount > 0
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 @ALL
 @given(st.fractions(Fraction(1, 1000), 5), st.integers(1, 40))
 def test_the_runner_up_is_worse_and_costs_no_more(
@@ -230,6 +232,7 @@ def test_less_noise_than_calibrated_would_exceed_the_allowance(accountant: Accou
         assert 0.999 < used <= 1
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 @given(st.fractions(Fraction(1, 10**12), 10**12), st.integers(8, 40))
 def test_scales_round_up_and_barely(x: Fraction, bits: int) -> None:
     rounded = round_up(x, bits)

@@ -65,6 +65,7 @@ APART = [Agreement(((7,), (1, 4), (0, 2, 6))), Agreement(((3,), (8, 9)))]
 """Two wholes, each divided in its own ways; nothing is measured of 5."""
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 @given(st.lists(st.floats(0.5, 500.0), min_size=10, max_size=10))
 def test_wholes_of_their_own_are_settled_one_by_one(deviations: list[float]) -> None:
     _, errors = reference(APART, deviations)
@@ -167,6 +168,7 @@ def test_intervals_of_what_agrees_cover(accountant: str) -> None:
     assert 0.93 <= sum(shares.values()) / len(shares) <= 0.97
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_answers_agree_to_the_last_row() -> None:
     sql = """SELECT COUNT(*) AS n, COUNT(*) FILTER (WHERE vip) AS v,
         COUNT(*) FILTER (WHERE NOT vip) AS w, COUNT(*) FILTER (WHERE segment = 'consumer') AS c,

@@ -54,6 +54,7 @@ def tables(options: int, levels: int) -> list[np.ndarray]:
     return [np.array(counts).reshape(options, levels) for counts in listed]
 
 
+@pytest.mark.full("draws random questions or values")
 @pytest.mark.parametrize(
     ("options", "levels", "rows"), [(2, 2, 1), (2, 2, 2), (2, 3, 1), (3, 1, 2)]
 )
@@ -123,6 +124,7 @@ def test_a_replaced_unit_sways_no_more_than_claimed(sql: str) -> None:
     assert all(replaced(sql, *pair) for pair in ((1, 7), (2, 7), (1, 2)))
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 @pytest.mark.parametrize(
     ("sql", "accountant"), [(COUNTRY, "pure"), (STATUS, "zcdp"), (SEGMENT, "zcdp")]
 )

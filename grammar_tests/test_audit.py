@@ -277,6 +277,7 @@ def test_an_unbounded_contribution_is_refuted(sql: str, damage: Callable[[str], 
     assert refuted(neighbours(sql, "zcdp", damage))
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_a_key_shown_too_early_is_refuted() -> None:
     assert refuted(low_threshold(neighbours(PRIVATE_KEY, "approximate")))
     assert refuted(neighbours(PRIVATE_KEYS, "zcdp", any_groups))

@@ -114,6 +114,7 @@ def test_what_is_cut_of_the_largest_groups_counts_where_only_they_are_shown(
     assert poll.groups == groups
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_a_monitor_needs_a_limit(tmp_path: Path) -> None:
     with opened(tmp_path) as proxy:
         wish = Watch("ana", Decimal(5), 1)
@@ -131,6 +132,7 @@ def limited(tables: world.Tables, groups: int) -> tuple[Policy, PlainEngine]:
     return replace(policy, tables=tuple(listed)), engine
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_a_limit_of_groups_leaves_no_public_group_out() -> None:
     policy, engine = limited(crowd(8), 2)
     (block,) = compiled(BY_MONTH, policy, engine).blocks

@@ -128,6 +128,7 @@ def test_each_method_is_a_question_of_its_own() -> None:
     assert len(asked) == 3
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 @METHODS
 @pytest.mark.parametrize(
     ("lowest", "highest", "lower", "upper"),

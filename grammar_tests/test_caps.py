@@ -483,6 +483,7 @@ def test_a_text_is_kept_as_it_came_and_long_ones_are_cut(path: Path) -> None:
         assert ledger.history(since=late) == () == ledger.history(budget="other")
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_a_running_proxy_learns_that_limits_were_confirmed(owned: Path) -> None:
     """A charge confirms no limit that was not there; an owner's confirmation is told."""
     with Proxy.open(str(owned)) as running:

@@ -349,6 +349,7 @@ SCANS = {
 """What Metabase's fingerprints, a data editor's first page and samplers send."""
 
 
+@pytest.mark.full("draws random questions or values")
 @pytest.mark.parametrize(("sql", "reason"), SCANS.items())
 def test_scans_for_samples_are_refused_and_cost_nothing(
     catalogue: Catalogue, tmp_path: Path, sql: str, reason: str
@@ -375,6 +376,7 @@ FREE = {
 """How Metabase asks whether a table may be read, and for the values of a column."""
 
 
+@pytest.mark.full("opens a proxy for each item")
 @pytest.mark.parametrize(("sql", "rows_shown"), FREE.items())
 def test_probes_and_scans_for_listed_values_are_free(
     tmp_path: Path, sql: str, rows_shown: int

@@ -127,6 +127,7 @@ def test_what_is_not_certain_is_measured(proxy: Proxy, sql: str) -> None:
     assert not [n for n in plan.notices if isinstance(n, ByFact)]
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_a_test_of_listed_keys_costs_nothing(tmp_path: Path) -> None:
     """Its groups are released as listed, by an entry without a charge."""
     with Proxy.open(str(shop(tmp_path / "listed"))) as opened:
@@ -266,6 +267,7 @@ def test_wrong_twin_claims_are_taken_for_facts() -> None:
     assert any(judged(constraints=False, believed=bound.shop()[0].facts))
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_wrong_twin_a_filtered_table_is_taken_for_a_whole_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

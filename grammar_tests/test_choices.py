@@ -169,6 +169,7 @@ def test_the_charge_fits_and_is_that_of_all_groups_of_a_unit(sql: str, accountan
     assert limit.amount * 998 / 1000 <= Fraction(plan.loss.amount, 10**9) <= limit.amount
 
 
+@pytest.mark.full("draws random questions or values")
 def test_a_replaced_unit_doubles_the_range() -> None:
     tables = world.well_behaved()
     rates = []

@@ -257,6 +257,7 @@ def test_what_is_cited_exists() -> None:
     assert {path: wrong for path in READERS if (wrong := dangling(path.read_text("utf-8")))} == {}
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_code_says_which_rule() -> None:
     texts = {path: path.read_text("utf-8") for path in SOURCES}
     assert [p for p, text in texts.items() if DOCUMENTS.keys() & set(cited(text))] == []
@@ -416,6 +417,7 @@ def unknown_names(names: Iterable[str]) -> list[str]:
     return [name for name in names if name not in known]
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_the_glossary_speaks_of_what_there_is() -> None:
     names = glossary((HOUSE / "README.md").read_text("utf-8"))
     assert len(names) > 40

@@ -527,6 +527,7 @@ def explained(folder: Path) -> str:
     return cold(*policy, "explain", "SELECT COUNT(*) FROM orders")
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 @pytest.mark.parametrize("args", [("--help",), ("query", "--help"), ("--version",)])
 def test_help_and_version_are_light(args: tuple[str, ...]) -> None:
     assert loaded(cold(*args)) == set()

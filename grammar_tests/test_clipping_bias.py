@@ -96,6 +96,7 @@ def doubled(world: World, rng: np.random.Generator) -> Drawn:
     return noisy, noisy - 2 * (noisy - low), noisy + 2 * (high - noisy)
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 @pytest.mark.parametrize("order", [1, pytest.param(2, marks=MORE)])
 def test_wrong_twins_of_intervals_are_seen(order: int) -> None:
     """Intervals of noise alone do not hold; intervals of twice the width are too wide."""
@@ -123,6 +124,7 @@ def test_few_groups_need_more_confidence_than_many(
     assert share_of_heavy_tails(groups) < INSIDE
 
 
+@pytest.mark.full("draws random questions or values")
 @pytest.mark.parametrize("order", [1, 2])
 def test_a_bias_is_at_least_what_is_clipped(order: int) -> None:
     """The histogram says by itself how much a bound removes: in 95 of 100 draws no more."""
@@ -170,6 +172,7 @@ def found_of(people: int, *, exact: bool) -> tuple[FoundNorm, ...]:
     return norms_of(widest, [((poll.key,), paid, Answer((), rows, (), ()))])
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_bound_and_bias_follow_from_what_was_released() -> None:
     one, other = (found_of(people, exact=False) for people in (8, 9))
     assert one == other
@@ -181,6 +184,7 @@ def test_wrong_twin_a_bound_by_exact_counts_is_seen() -> None:
     assert one != other
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 @pytest.mark.parametrize("common", [0.0, 1e6])
 def test_whatever_bias_is_claimed_nothing_else_is_measured_or_charged(common: float) -> None:
     policy, engine = shop(crowd(8))

@@ -182,6 +182,7 @@ def fuzzed(survey: Collection, store: ReportStore) -> bool:
     return all(is_report(row) for row in rows_of(survey.folder))
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_fuzzed_bodies_are_reports_or_refused(survey: Collection, store: ReportStore) -> None:
     assert fuzzed(survey, store)
 

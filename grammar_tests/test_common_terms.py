@@ -134,6 +134,7 @@ def test_terms_of_constants_and_single_conversions_are_no_columns() -> None:
     assert once(TABLE, outputs, Identities()) == (TABLE, outputs)
 
 
+@pytest.mark.full("draws random questions or values")
 def test_a_long_chain_of_terms_is_not_as_many_projections() -> None:
     chain: list[Expression] = [call("add", N, Ref(2, DOUBLE))]
     for n in range(200):

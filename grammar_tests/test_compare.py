@@ -93,6 +93,7 @@ def test_a_terminal_shows_bars_and_a_file_the_curves(path: Path, tmp_path: Path)
     assert "nothing was charged" in run(path, "--analyst", "nobody").stdout
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_without_the_extra_four_are_shown_and_the_fifth_names_it(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

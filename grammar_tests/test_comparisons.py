@@ -166,6 +166,7 @@ def test_either_order_asks_one_question_and_no_other(name: str) -> None:
     assert len(set(questions(policy, engine, *others))) == len(others)
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 @pytest.mark.parametrize("sign", SIGNS.values())
 def test_thresholds_are_nested_in_either_order(sign: str) -> None:
     """Parts of nested rows sum up to what the plain conditions count, whatever their order."""

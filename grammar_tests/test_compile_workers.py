@@ -374,6 +374,7 @@ def test_who_gives_up_waiting_ends_no_beginning(gate: Path) -> None:
     pool.close()
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_a_pool_that_hands_out_what_only_begins_would_be_seen(gate: Path) -> None:
     pool = WorkerPool(slow(gate), 1)
     first, now = begun(pool, gate)

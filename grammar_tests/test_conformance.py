@@ -73,6 +73,7 @@ def untried(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_what_deviates_is_refused_by_name(tmp_path: Path, untried: list[str]) -> None:
     untried += ["sqrt", "median of groups"]
     with Proxy.open(str(shop(tmp_path / "shop"))) as proxy:
@@ -84,6 +85,7 @@ def test_what_deviates_is_refused_by_name(tmp_path: Path, untried: list[str]) ->
         assert proxy.ask(request("SELECT COUNT(*) AS n FROM customers")).rows
 
 
+@pytest.mark.full("opens a proxy for each item")
 @pytest.mark.parametrize("deviation", [CORE, "add"])
 def test_a_deviating_core_does_not_start(
     tmp_path: Path, untried: list[str], deviation: str

@@ -145,6 +145,7 @@ def test_no_person_contributes_more_than_the_norm(
     assert cut + loose == 8
 
 
+@pytest.mark.full("draws random questions or values")
 @pytest.mark.parametrize("accountant", ["zcdp", "pure", "approximate"])
 @pytest.mark.parametrize("instead", [False, True])
 @pytest.mark.parametrize("notion", list(Neighbours))
@@ -221,6 +222,7 @@ PAIRS = (
 )
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 @pytest.mark.parametrize("most", [1, 2, 10**4])
 def test_no_person_adds_more_different_values_than_count(most: int) -> None:
     """In all groups together, and as many where nothing is cut."""
@@ -396,6 +398,7 @@ def test_who_has_nothing_of_the_sum_above_votes_for_a_ratio_of_nothing() -> None
     assert integers(plan, engine)[0] == {(0,): (6,)}
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 @pytest.mark.parametrize("sql", [RATIO, f"{RATIO} HAVING {RATIO[7:44]} > 1"])
 def test_an_answer_about_a_ratio_is_the_plain_one(sql: str) -> None:
     """Wherever the ratio was found to be; another one than rows are measured from is seen."""
@@ -433,6 +436,7 @@ def test_a_person_votes_once_for_its_largest_row() -> None:
         assert sum(abs(here[key][0] - there.get(key, (0,))[0]) for key in here) == 1
 
 
+@pytest.mark.full("opens a proxy for each item")
 @pytest.mark.parametrize("accountant", ["zcdp", "pure"])
 @pytest.mark.parametrize(
     "sql", [f"SELECT AVG(n) AS a FROM {EACH}", f"SELECT MEDIAN(n) AS a FROM {EACH}"]

@@ -50,6 +50,7 @@ def by_grid(epsilon: float, delta: Fraction) -> float:
     return low
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 @given(st.fractions(Fraction(1, 1000), 20), st.integers(3, 15))
 def test_the_conversion_and_its_inverse_round_outward(epsilon: Fraction, digits: int) -> None:
     delta = Fraction(1, 10**digits)

@@ -132,6 +132,7 @@ def rank_error(shape: Shape, deviation: float) -> float:
     return sqrt(np.mean(np.square(off)))
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 @pytest.mark.parametrize("shape", [Shape(2, 7), Shape(11, 2), Shape(5, 3), Shape(2, 12)])
 def test_ranks_err_as_the_planner_expects(shape: Shape) -> None:
     assert 0.75 < rank_error(shape, 150.0) / (shape.deviation * 150.0) < 1.1

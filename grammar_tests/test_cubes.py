@@ -219,6 +219,7 @@ def test_what_is_measured_later_is_entered_once_more(folder: Path) -> None:
         assert spent(proxy, "bob") == whole
 
 
+@pytest.mark.full("draws random questions or values")
 def test_two_processes_enter_a_cube_once(tmp_path: Path) -> None:
     path = tmp_path / "dpsql.ledger"
     with closing(SqliteLedger.open(str(path))) as ledger:

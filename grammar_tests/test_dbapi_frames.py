@@ -66,6 +66,7 @@ def test_arrow_has_the_declared_types_and_every_value(rows: Any) -> None:
     assert [tuple(row.values()) for row in table.to_pylist()] == list(rows)
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 @pytest.mark.parametrize("rows", [(), (FULL,), (EMPTY,), (FULL, EMPTY)])
 def test_polars_has_the_declared_types_and_every_value(rows: Any) -> None:
     frame, pl = cursor(*rows).pl(), import_module("polars")

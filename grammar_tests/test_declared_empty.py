@@ -95,6 +95,7 @@ def test_rows_that_may_be_there_are_measured(proxy: Proxy, sql: str) -> None:
     assert not [n for n in plan.notices if isinstance(n, ByDeclaration)]
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_what_is_beside_it_is_paid_for(proxy: Proxy) -> None:
     both = "SELECT (SELECT COUNT(*) FROM orders{}) AS a, (SELECT COUNT(*) FROM orders) AS b"
     plan, alone = (proxy.explain(request(both.format(each))) for each in (LOST, ""))
@@ -171,6 +172,7 @@ def falsely_empty() -> list[str]:
     return [sql for sql in empty if counts_rows(measured(sql, policy, engine), engine)]
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_there_are_no_rows_where_the_data_hold_what_is_declared() -> None:
     assert falsely_empty() == []
 

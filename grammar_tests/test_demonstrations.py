@@ -57,6 +57,7 @@ def test_a_demonstration_needs_no_plot() -> None:
     assert "plot" not in done.stdout
 
 
+@pytest.mark.full("starts processes")
 def test_without_matplotlib_the_extra_is_named(tmp_path: Path) -> None:
     program = (
         "import runpy, sys\n"

@@ -264,6 +264,7 @@ def independent_of_values(proposed: Proposed) -> bool:
     return here == there
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_proposals_have_no_value_of_the_data() -> None:
     assert independent_of_values(told)
     risk = measured(Inspection("people"))
@@ -416,6 +417,7 @@ def test_the_command_prints_draws_and_leaves_no_ledger(tmp_path: Path) -> None:
     assert not (tmp_path / "shop.ledger").exists()
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_an_inspection_says_how_far_it_is(tmp_path: Path) -> None:
     by = ("age", "joined", "country")
     with owners.Inspecting(str(shop_folder(tmp_path)), Inspection("customers", by=by)) as each:

@@ -112,6 +112,7 @@ def test_people_who_share_values_move_sums_no_more_than_claimed(kind: Neighbours
     assert list(violations(kind)) == []
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_one_value_less_of_each_person_is_caught() -> None:
     assert list(violations(Neighbours.ADD_REMOVE, less=1))
 
@@ -128,6 +129,7 @@ def kinds(sql: str, *, constraints: bool) -> list[str]:
     return [type(release.query).__name__ for release in plan.blocks[0].releases]
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_own_keys_are_counted_as_rows() -> None:
     """One count answers both; without the facts, or in a join that repeats rows, it does not."""
     assert kinds(KEYS, constraints=True) == ["RowCount"]

@@ -119,6 +119,7 @@ def unproved(*_given: object) -> Iterator[object]:
     return iter(())
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 @pytest.mark.parametrize("name", PLANTED)
 def test_a_false_claim_leaks_nothing(name: str) -> None:
     where, attribute, claim, sql, rows = PLANTED[name]

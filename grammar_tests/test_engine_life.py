@@ -218,6 +218,7 @@ def _runs(pid: int) -> bool:
         return False
 
 
+@pytest.mark.full("starts processes")
 def test_after_close_nothing_runs(folder: Path) -> None:
     engine = DuckDBEngine(Database("duckdb", str(folder / "shop.duckdb")), SMALL)
     engine.rows("SELECT 1")
@@ -232,6 +233,7 @@ def test_after_close_nothing_runs(folder: Path) -> None:
 # --- several at once ---
 
 
+@pytest.mark.full("draws random questions or values")
 def test_two_engines_and_many_threads(engine: DuckDBEngine, folder: Path) -> None:
     results: list[Any] = []
     with DuckDBEngine(Database("duckdb", str(folder / "shop.duckdb")), SMALL) as second:
@@ -248,6 +250,7 @@ def test_two_engines_and_many_threads(engine: DuckDBEngine, folder: Path) -> Non
     assert sorted(results) == [(n, 10) for n in range(16)]
 
 
+@pytest.mark.full("starts processes")
 def test_a_forked_child_starts_its_own_worker(engine: DuckDBEngine) -> None:
     engine.rows("SELECT 1")
     parents = _pid(engine)
@@ -293,6 +296,7 @@ def test_schema(engine: DuckDBEngine) -> None:
     assert [c.name for c in names.columns] == ["name"]
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_texts_with_a_collation_have_no_type(tmp_path: Path) -> None:
     path = str(tmp_path / "c.duckdb")
     with duckdb.connect(path) as db:

@@ -226,6 +226,7 @@ def test_the_sampling_key_may_be_read_or_not(engine: DuckDBEngine) -> None:
         engine.aggregate("SELECT $other", 0, 1, key)
 
 
+@pytest.mark.full("draws random questions or values")
 def test_many_groups_in_chunks_where_one_sum_is_wide(engine: DuckDBEngine) -> None:
     sql = f"SELECT i, CASE WHEN i = 150000 THEN {2**70}::HUGEINT ELSE i END FROM range(200000) r(i)"
     exact = engine.aggregate(sql, 1, 1, 0)
@@ -315,6 +316,7 @@ def test_no_text_and_no_value_of_the_engine_comes_out(
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_the_engine_itself_would_have_told(folder: Path) -> None:
     path = str(folder / "shop.duckdb")
     with duckdb.connect(path, read_only=True) as db, pytest.raises(duckdb.Error, match=SECRET):

@@ -257,6 +257,7 @@ def test_a_law_that_does_not_fit_is_refused(
     assert caught.value.facts["option"] == "mechanism"
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_another_law_is_another_question(tmp_path: Path) -> None:
     with Proxy.open(str(proxy_kit.shop(tmp_path))) as proxy:
         texts = [f"SELECT {COUNT}"] + [

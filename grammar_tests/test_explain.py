@@ -188,6 +188,7 @@ FORMS = {
 }
 
 
+@pytest.mark.full("opens servers or connects clients")
 @pytest.mark.parametrize("prefix", FORMS)
 def test_the_wire_shows_the_form_that_is_asked_for(
     client: Client, proxy: Proxy, prefix: str

@@ -36,6 +36,7 @@ def held(formula: str, rows: int, factor: float = 1.0) -> tuple[float, float]:
 FURTHER = pytest.mark.full("further data sets")
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 @pytest.mark.parametrize("rows", [3, pytest.param(60, marks=FURTHER), 200])
 @pytest.mark.parametrize("formula", FORMULAS)
 def test_intervals_of_few_rows_hold_the_truth(formula: str, rows: int) -> None:
@@ -49,6 +50,7 @@ def test_narrower_intervals_would_not() -> None:
     assert held("COVAR_POP(age, income)", 200, factor=0.4)[0] < 0.9
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_a_correlation_with_what_does_not_vary_has_no_value() -> None:
     _, answer = many("CORR(age, income) FILTER (WHERE customer_id < 3)", "zcdp", "0.2")
     shown = [value for (value,) in answer.rows]

@@ -74,6 +74,7 @@ OF_GROUPS = [
 ]
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 @pytest.mark.parametrize("number", [3, 9])
 def test_of_more_groups_the_same_are_answered(number: int) -> None:
     for sql in OF_GROUPS:
@@ -131,6 +132,7 @@ def keys_of_part(part: str, declared: str) -> set[Any]:
     return direct
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 @pytest.mark.parametrize("part", PARTS)
 def test_a_time_that_is_never_null_has_no_group_of_null(part: str) -> None:
     listed = keys_of_part(part, "{}")

@@ -141,6 +141,7 @@ def test_quantiles_have_a_forecast_in_rank_and_say_when_they_are_noise(free: Pro
     assert "noise: 100 % of ranks" in plan_text(noise)
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_a_question_without_groups_has_no_forecast(tmp_path: Path) -> None:
     """No value of a country is a category, so the answer has no rows."""
     sql = (

@@ -50,6 +50,7 @@ def _as_before() -> Iterator[None]:
     use_for("test_forked_workers")
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_a_forked_worker_is_like_a_started_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

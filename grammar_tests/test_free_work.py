@@ -81,6 +81,7 @@ def test_compiling_ends_when_its_time_is_over(
     assert not caught.value.charged
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_what_was_stopped_can_be_asked_again(proxy: Proxy) -> None:
     sql = f"{BUSY} WHERE age > 91"
     for looks in (3, 300):
@@ -174,6 +175,7 @@ def test_a_limit_within_another_never_lasts_longer() -> None:
     assert present() is None
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_a_tick_says_why_the_work_ends() -> None:
     tick()
     stop = Stop()

@@ -530,6 +530,7 @@ def test_numbers_within_found_bounds_are_never_from_memory(proxy: Proxy) -> None
     assert charged(answer) == whole
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_a_wider_scan_is_refused_where_it_does_much_more(
     proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -126,6 +126,7 @@ def _with_sql(prepared: Prepared, pattern: str, instead: str) -> Prepared:
     return replace(prepared, rewritten=replace(prepared.rewritten, blocks=blocks))
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 @pytest.mark.parametrize("damage", [filter_dropped, having_dropped, null_keys_dropped])
 def test_a_broken_step_is_found(damage: Damage) -> None:
     with pytest.raises(AssertionError):
@@ -171,6 +172,7 @@ NOT_IN = (
 )
 
 
+@pytest.mark.full("draws random questions or values")
 def test_a_null_among_the_values_is_not_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
     assert {law_one(NOT_IN, number) for number in range(fuzz_world.SHOPS)} == {Verdict.HELD}
 
@@ -243,6 +245,7 @@ def untried(prepared: Prepared) -> Prepared:
     return _with_sql(_with_sql(prepared, r"TRY\(", "("), r"TRY_CAST\(", "CAST(")
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_a_form_that_is_not_total_is_found() -> None:
     with pytest.raises(duckdb.Error):
         tally(FEW, lambda sql, number: totality(sql, number, untried), shrink=False)

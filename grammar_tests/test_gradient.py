@@ -113,6 +113,7 @@ def test_neighbours_differ_by_no_more_than_claimed_at_any_weights(
     assert 0 < moved <= claim
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_wrong_twins_of_the_norm_are_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
     """A bound that half of the claim would be, of single rows; units that are not scaled."""
     moved, claim = farthest(VIPS, PEOPLE, ONE_ROW, Neighbours.ADD_REMOVE)

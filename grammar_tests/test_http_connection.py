@@ -141,6 +141,7 @@ def test_lists_plans_and_what_needs_the_policy(web: WebDoor) -> None:
             connection.watch(5, alarms=1)
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_a_broken_connection_is_tried_again_and_charged_once(
     web: WebDoor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -236,6 +237,7 @@ def test_a_closed_connection_asks_nothing(web: WebDoor, monkeypatch: pytest.Monk
             call()
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_without_the_folder_the_url_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     gone = system_table.SideSystem("web", values={"connection.http": "dpsql.systems.gone.x:y"})
     monkeypatch.setattr(system_table, "SYSTEMS", (gone,))

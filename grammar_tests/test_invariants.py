@@ -163,6 +163,7 @@ def test_a_refusal_that_writes_would_be_seen(tmp_path: Path) -> None:
     assert refusal_leaves_traces(shop(tmp_path), ChargesRefusals)
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_nothing_raises_the_epsilon_above_the_policy(tmp_path: Path) -> None:
     with Proxy.open(
         str(shop(tmp_path, ("max_query_epsilon = 10.0", "max_query_epsilon = 2.0")))
@@ -210,6 +211,7 @@ def runs_before_its_debit(path: Path, kind: Kind) -> bool:
     return min(seen) == 0
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_the_debit_is_durable_before_anything_runs(tmp_path: Path) -> None:
     assert not runs_before_its_debit(shop(tmp_path), Proxy)
 

@@ -196,6 +196,7 @@ def overheard(
     return log.text + captured.out + captured.err
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_nothing_is_logged_or_printed(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -335,6 +336,7 @@ def test_threads_together_never_overspend(tmp_path: Path) -> None:
     assert asked_at_once(shop(tmp_path, *THREE), 5) == (3, False)
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_a_check_before_the_charge_would_be_seen(tmp_path: Path) -> None:
     assert asked_at_once(shop(tmp_path, *THREE), 5, careless=True) == (5, True)
 

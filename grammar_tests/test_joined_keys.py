@@ -148,6 +148,7 @@ def test_what_is_equal_within_an_optional_side_may_be_absent() -> None:
     assert all(code == other for code, other in block.domain)
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_pairs_that_are_few_are_listed_where_all_pairs_were_too_many() -> None:
     text = (CATALOGS / "shop.toml").read_text("utf-8")
     for most, listed in ((3, 3), (2, None)):

@@ -48,6 +48,7 @@ def test_a_stamp_changes_with_every_entry_and_with_every_edit(tmp_path: Path) ->
         ledger.stamp()
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_a_remembered_answer_is_finished_once(tmp_path: Path) -> None:
     proxy, engine = watched(shop(tmp_path), Proxy)
     with proxy:
@@ -68,6 +69,7 @@ def test_a_remembered_answer_is_finished_once(tmp_path: Path) -> None:
         assert later.receipt.spent.amount > first.receipt.spent.amount
 
 
+@pytest.mark.full("draws random questions or values")
 def test_after_a_refresh_by_another_process_it_is_asked_anew(tmp_path: Path) -> None:
     path = shop(tmp_path)
     proxy, engine = watched(path, Proxy)
@@ -128,6 +130,7 @@ def many_units() -> world.Tables:
     }  # fmt: skip
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_another_spelling_with_the_same_split_is_the_same_question(tmp_path: Path) -> None:
     with Proxy.open(str(shop(tmp_path))) as proxy:
         first = proxy.ask(request("SELECT AVG(income) AS a FROM customers WHERE age > 20"))

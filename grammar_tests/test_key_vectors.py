@@ -206,6 +206,7 @@ def odds(plan: BlockPlan, exact: Exact) -> float:
     return float(tails(plan.releases[0].noise, columns)[chosen.value - total])
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 @pytest.mark.parametrize("age", [None, -50, 37, 500])
 @pytest.mark.parametrize("asked", LONE)
 def test_a_key_of_one_unit_is_shown_with_probability_delta(asked: str, age: int | None) -> None:
@@ -257,6 +258,7 @@ def held(asked: str, prepared: Prepared, engine: PlainEngine, factor: float = 1.
     return sum(inside) / ROUNDS
 
 
+@pytest.mark.full("draws random questions or values")
 @pytest.mark.parametrize("what", COVERED)
 def test_intervals_cover(what: str) -> None:
     policy, engine = crowd()

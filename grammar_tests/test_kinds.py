@@ -436,6 +436,7 @@ def test_parts_of_odd_types_are_told_apart() -> None:
 ANSWERED = (UUID(int=2**128 - 1), time(12, 34, 56, 789), None)
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_values_cross_every_boundary() -> None:
     """The engine's encoding, the ledger's, and frames. Python has no 24:00, which is left out."""
     values = "(VALUES (UUID 'ffffffff-ffff-ffff-ffff-ffffffffffff', TIME '12:34:56.000789', 7), "

@@ -325,8 +325,19 @@ def _with_sql(plan: Prepared, change: Callable[[str], str]) -> Prepared:
     return replace(plan, rewritten=replace(plan.rewritten, blocks=blocks))
 
 
+FURTHER = pytest.mark.full("measures neighbours or further data sets")
+
+
 @pytest.mark.parametrize(
-    "damage", [halved, one_group, unclipped, unsampled, one_charge, every_value]
+    "damage",
+    [
+        halved,
+        one_group,
+        *(
+            pytest.param(damage, marks=FURTHER)
+            for damage in (unclipped, unsampled, one_charge, every_value)
+        ),
+    ],
 )
 def test_a_wrong_sensitivity_is_caught(damage: Callable[[Prepared], Prepared]) -> None:
     policy, _ = over(world.flood(), constraints=False)

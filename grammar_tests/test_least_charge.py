@@ -83,6 +83,7 @@ def test_a_question_is_charged_the_least_and_says_so(proxy: Proxy) -> None:
         assert (again.receipt.charged, again.receipt.least) == (Loss(0), False)
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_options_and_shares_of_aggregates_are_charged_the_least(proxy: Proxy) -> None:
     with proxy:
         charged(proxy, proxy.ask(request(OPTIONS)).receipt)
@@ -99,6 +100,7 @@ def test_each_step_that_finds_bounds_is_charged_the_least(proxy: Proxy) -> None:
         assert plan.charge == answer.receipt.charged
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_what_is_watched_is_charged_the_least(proxy: Proxy) -> None:
     with proxy:
         wish = Watch("ana", Decimal(5), 1, Decimal("0.0005"))
@@ -108,6 +110,7 @@ def test_what_is_watched_is_charged_the_least(proxy: Proxy) -> None:
         assert price.charge == found.receipt.charged
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_an_error_that_the_least_charge_meets_gets_all_that_it_buys(proxy: Proxy) -> None:
     with proxy:
         wide = Precision(Decimal(100_000), relative=False, confidence=Decimal("0.95"))
@@ -118,6 +121,7 @@ def test_an_error_that_the_least_charge_meets_gets_all_that_it_buys(proxy: Proxy
         charged(proxy, answer.receipt)
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_the_dbapi_is_charged_the_least(tmp_path: Path) -> None:
     path = str(shop(tmp_path))
     with dpsql.connect(path, analyst="ana", epsilon="0.0005") as connection:

@@ -135,6 +135,7 @@ def with_equal_hashes(plan: Prepared) -> Prepared:
     return replace(plan, rewritten=replace(plan.rewritten, blocks=(replace(block, sql=equal),)))
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_where_all_hashes_are_equal_no_more_is_kept() -> None:
     policy, _ = over(world.flood(), constraints=False)
     engine = PlainEngine(world.build(world.flood(), constraints=False))

@@ -272,6 +272,7 @@ def test_the_distances_of_rows_of_several_people_are_the_largest(lower: int, row
         assert max(sum(s * s for s in each) for each in steps) == claim.l2_squared
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_nothing_is_known_of_rows_of_several_people_without_a_recorded_bound(
     tmp_path: Path,
 ) -> None:

@@ -161,6 +161,7 @@ def test_a_listing_fits_the_screen_and_keeps_every_word() -> None:
     assert all(word in words for row in whole.rows for word in row[-1].split())
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_tables_are_completed(tmp_path: Any) -> None:
     path = str(proxy_kit.policy(tmp_path))
     complete = BashComplete(main, {}, "dpsql", "_DPSQL_COMPLETE")

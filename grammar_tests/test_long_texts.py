@@ -149,6 +149,7 @@ def test_words_stay_behind() -> None:
     assert pickle.loads(pickle.dumps(piece)).words == piece.words  # noqa: S301 - of our own
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_no_message_has_more_statements_than_it_may() -> None:
     assert len(pieces("x;" * MAX_STATEMENTS)) == MAX_STATEMENTS
     with pytest.raises(Refused) as caught:

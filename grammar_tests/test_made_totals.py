@@ -246,6 +246,7 @@ class AtOnce(threading.Thread):
         self.join()
 
 
+@pytest.mark.full("starts processes")
 @pytest.mark.parametrize("wrong", [False, True], ids=["as it is", "wrong twin"])
 def test_nobody_who_is_on_no_grid_waits_until_it_is_dropped(
     wrong: bool,  # noqa: FBT001 - pytest passes it by name

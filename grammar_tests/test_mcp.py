@@ -45,6 +45,7 @@ def call(web: WebDoor, name: str, **arguments: Any) -> tuple[bool, str]:
     return bool(result.get("isError")), result["content"][0]["text"]
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_every_tool_answers_shortly(web: WebDoor) -> None:
     listed = rpc(web, "tools/list").json["result"]["tools"]
     assert {tool["name"] for tool in listed} == TOOLS

@@ -138,6 +138,7 @@ def test_wrong_twins_of_the_joint_sensitivity_are_refuted() -> None:
     assert PRODUCT**2 <= 2 * SQUARE**2 < (PRODUCT + 1) ** 2
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_all_numbers_of_a_row_are_within_its_norm_whatever_is_stored(proxy: Proxy) -> None:
     """The text clips: what is beyond the bounds, NaN and NULL are no more than 1 in size."""
     (number,) = (c for c in planned(proxy.compiler, wish(), Stop()).layout.columns[3:])
@@ -197,6 +198,7 @@ def test_more_columns_of_one_unit_are_clipped_by_no_limit_of_groups() -> None:
 # --- what is paid --------------------------------------------------------------------------------
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 @pytest.mark.parametrize(
     ("accountant", "neighbours"),
     [("zcdp", Neighbours.REPLACE), ("pure", Neighbours.ADD_REMOVE)],
@@ -288,6 +290,7 @@ def test_what_is_no_model_is_refused_free_of_charge(
     assert spent(proxy) == before
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_the_charge_comes_first_and_stays_where_the_statement_fails(
     proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -87,6 +87,7 @@ def test_other_questions_and_what_would_err_more_are_measured(
     assert sums(proxy, text, epsilon, analyst) is None
 
 
+@pytest.mark.full("opens a proxy for each item")
 @pytest.mark.parametrize(
     "rows",
     [

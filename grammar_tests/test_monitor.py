@@ -75,6 +75,7 @@ def test_one_bit_per_query_and_public_key(quiet: Quiet) -> None:
         assert monitor.ask(SUM).above == (total >= count)
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_a_parameter_is_part_of_the_question(quiet: Quiet) -> None:
     proxy, _, _ = quiet
     with proxy.run(wish("1", 5)) as monitor:
@@ -83,6 +84,7 @@ def test_a_parameter_is_part_of_the_question(quiet: Quiet) -> None:
         assert not monitor.ask(sql, [119]).above
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_it_ends_with_its_alarms_and_remembers(quiet: Quiet) -> None:
     proxy, engine, _ = quiet
     with proxy.run(wish("1", 2)) as monitor:
@@ -118,6 +120,7 @@ def test_below_is_free_and_new_data_is_a_new_question(quiet: Quiet) -> None:
 # --- what it costs -------------------------------------------------------------------------------
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_it_is_charged_once_before_anything_runs(quiet: Quiet) -> None:
     proxy, engine, ledger = quiet
     with proxy.run(wish()) as monitor:
@@ -153,6 +156,7 @@ def test_a_budget_that_cannot_pay_opens_nothing(quiet: Quiet) -> None:
     assert (contents(ledger), engine.private()) == (before, [])
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_a_failure_stays_charged_and_may_be_asked_again(quiet: Quiet) -> None:
     proxy, engine, _ = quiet
     with proxy.run(wish("1")) as monitor:
@@ -210,6 +214,7 @@ NO_STREAM = (
 )
 
 
+@pytest.mark.full("opens a proxy for each item")
 @pytest.mark.parametrize("sql", NO_STREAM)
 def test_what_is_no_stream_is_refused_and_free(quiet: Quiet, sql: str) -> None:
     proxy, engine, ledger = quiet
@@ -221,6 +226,7 @@ def test_what_is_no_stream_is_refused_and_free(quiet: Quiet, sql: str) -> None:
         assert (contents(ledger), engine.private(), monitor.left) == (before, [], 2)
 
 
+@pytest.mark.full("opens a proxy for each item")
 @pytest.mark.parametrize("prefix", ["EXPLAIN PRIVACY SELECT", "SELECT WITH DIFFERENTIAL_PRIVACY"])
 def test_a_statement_has_no_wishes_of_its_own(quiet: Quiet, prefix: str) -> None:
     options = "" if prefix.startswith("EXPLAIN") else " OPTIONS(epsilon = 0.1)"
@@ -229,6 +235,7 @@ def test_a_statement_has_no_wishes_of_its_own(quiet: Quiet, prefix: str) -> None
     assert refused.value.reason is Reason.UNSUPPORTED_STATEMENT
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_bad_wishes_are_refused(quiet: Quiet) -> None:
     for bad in (wish(alarms=0), wish(alarms=10**6), wish("NaN"), wish("1e1000")):
         with pytest.raises(Refused) as refused:
@@ -344,6 +351,7 @@ def test_a_smaller_distance_would_be_wrong() -> None:
     assert here - there == found.distance == 10 * 20
 
 
+@pytest.mark.full("draws random questions or values")
 def test_a_stream_samples_no_groups() -> None:
     policy, _ = over(world.flood(), constraints=True)
     engine = PlainEngine(world.build(world.flood(), constraints=False))
@@ -382,6 +390,7 @@ def test_a_list_with_a_signed_sum_needs_no_word_for_it(quiet: Quiet) -> None:
     assert [verdict.above for verdict in found.verdicts] == [True, True]
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_a_list_is_refused_before_anything_is_charged(quiet: Quiet) -> None:
     proxy, engine, ledger = quiet
     before = contents(ledger)

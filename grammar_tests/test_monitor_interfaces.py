@@ -87,6 +87,7 @@ def test_the_command_says_what_is_wrong_and_where(
     assert done.stdout == ""
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_a_connection_watches_with_its_own_errors(quiet: Quiet) -> None:
     connection = dpsql.connect(proxy=quiet[0], analyst="ana", epsilon="1")
     with connection.watch("1", alarms=1) as monitor:
@@ -113,6 +114,7 @@ def test_a_connection_watches_with_its_own_errors(quiet: Quiet) -> None:
         connection.watch("1", alarms=0)
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_the_module_watches(tmp_path: Path) -> None:
     path = str(shop(tmp_path / "shop", *PURE))
     with dpsql.watch(-(10**9), alarms=1, policy=path, analyst="ana", epsilon=Decimal(1)) as m:

@@ -371,6 +371,7 @@ def test_statements_vote_as_octaves_say(whole: int) -> None:
     assert whole == 1 or places(replace(vote, whole=1)) != places(vote), "the twin: of steps"
 
 
+@pytest.mark.full("draws random questions or values")
 @ORDERS
 def test_one_number_is_clipped_alike_on_whichever_decimal_grid(order: int) -> None:
     """The twin has octaves of steps: the digits of a column decide where they end."""

@@ -416,6 +416,7 @@ def test_a_name_cannot_drive_a_terminal() -> None:
     assert "\x1b" not in table(answer).text + records.json_array(answer)
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_what_a_watched_statement_leaves_out_is_told(tmp_path: Path) -> None:
     sql = "SELECT status, SUM(amount) AS total FROM orders GROUP BY status"
     with Proxy.open(str(proxy_kit.shop(tmp_path))) as proxy:

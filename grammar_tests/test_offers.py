@@ -83,6 +83,7 @@ def test_wrong_twin_offers_without_compiling_are_refused() -> None:
     assert not all(accepted(REFUSED[: 4 * SLICE], unchecked=True))
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 @pytest.mark.parametrize("what", ["grouped by", "a partition"])
 def test_a_group_of_null_is_left_out_by_a_condition(what: str) -> None:
     (case,) = (case for case in REFUSED if case.title == f"{what}, NULL among them")
@@ -298,6 +299,7 @@ def test_every_interface_has_it_and_it_is_free(
         connection.cursor().execute(error.value.offer.sql)
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_what_takes_too_long_is_left_out(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(offers, "SECONDS", 0.0)
     with Proxy.open(str(place)) as proxy, pytest.raises(Refused) as refusal:

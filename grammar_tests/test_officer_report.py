@@ -113,6 +113,7 @@ def test_it_is_of_its_period_alone(asked: Path) -> None:
     assert report(asked, since=1, until=1).exit_code == 2
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_the_page_has_no_scripts_and_escapes_what_it_shows(asked: Path) -> None:
     page = report(asked).stdout
     assert page.startswith("<!DOCTYPE html>")
@@ -125,6 +126,7 @@ def test_the_page_has_no_scripts_and_escapes_what_it_shows(asked: Path) -> None:
         assert title in page
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_a_ledger_that_is_not_verified_has_no_report(
     asked: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -113,6 +113,7 @@ def test_a_second_key_may_not_be_used_without_a_word(sql: str, tmp_path: Path) -
     assert told.fix == "Ask the owner to add it to the links of transfers."
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_a_person_may_not_name_another_without_a_word(tmp_path: Path) -> None:
     people = PEOPLE.replace("parent_pid INTEGER", "age2 INTEGER REFERENCES people (pid)")
     file = built(tmp_path, ONE, people=people)

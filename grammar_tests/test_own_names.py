@@ -78,6 +78,7 @@ def test_every_name_of_the_engine_is_guarded(tmp_path: Path) -> None:
     assert len(opened) > 10
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_a_name_of_the_owners_own_is_no_matter(tmp_path: Path) -> None:
     path = database(tmp_path, "CREATE MACRO my_floor(x) AS 42", "CREATE TYPE mood AS ENUM ('a')")
     with DuckDBEngine(Database("duckdb", path), LIMITS) as engine:

@@ -124,6 +124,7 @@ def test_keys_of_folders_are_columns_of_the_types_of_the_policy(tmp_path: Path) 
     assert rows == [(4, 2)]
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_the_odd_types_of_old_writers(tmp_path: Path) -> None:
     nested = pa.table({"x": [{"a": 1, "b": ["t"]}]})
     assert kind(write(tmp_path, a=nested), OF_POLICY)[0].startswith("STRUCT")

@@ -231,6 +231,7 @@ def test_check_finds_what_does_not_fit_and_where(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_check_counts_infinite_times_of_columns_that_have_no_bounds(tmp_path: Path) -> None:
     bounds = "bounds = [2024-01-01T00:00:00, 2025-12-31T23:59:59]"
     rows = world.well_behaved()

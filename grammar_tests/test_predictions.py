@@ -243,6 +243,7 @@ def test_a_session_makes_a_model_and_asks_it(proxy: Proxy) -> None:
     assert session.error["C"] == "22023"
 
 
+@pytest.mark.full("starts processes")
 def test_the_commands_fit_show_list_and_drop(proxy: Proxy) -> None:
     opened: Any = lambda _path: nullcontext(proxy)  # noqa: E731
     settings = CommandSettings(open=opened)
@@ -287,6 +288,7 @@ def test_a_holdout_is_asked_how_often_a_model_is_right(proxy: Proxy) -> None:
     assert share == pytest.approx(np.mean(guess == [row[0] for row in truth]))
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_what_another_process_makes_of_a_model_is_seen(tmp_path: Path) -> None:
     path, of_rows = str(proxy_kit.shop(tmp_path)), "SELECT PREDICT(aged, 'consumer', TRUE) AS x"
     create = (

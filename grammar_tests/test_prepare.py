@@ -97,6 +97,7 @@ def test_prepared_plans_give_the_same_integers() -> None:
     assert differing(tuple(c for c in ACCEPTED if "asked_groups" in str(c.file))) == []
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_wrong_twin_a_row_of_nobody_in_the_store_is_a_difference() -> None:
     cases = (replace(ACCEPTED[0], sql="SELECT COUNT(*) FROM orders WHERE quantity > 0"),)
     _plain, _stored, engine = worlds()[1]
@@ -115,6 +116,7 @@ OTHER_ORDERS = """SELECT COUNT(*) FROM items JOIN orders USING (order_id)
 """Of an item all orders of its customer, of which its link says nothing."""
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_doubles_are_stored_as_they_are_read() -> None:
     """A later `prepare` that keeps a row, by a hash that -0.0 and 0.0 share, keeps what is read."""
     policy, engine = bound.over(physical_worlds.rows(), constraints=True)

@@ -148,6 +148,7 @@ def test_without_noise_the_answer_is_the_plain_one(tmp_path: Path) -> None:
 # --- what is refused, before anything is paid ----------------------------------------------------
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_a_column_without_private_bounds_is_refused(tmp_path: Path) -> None:
     sql = "SELECT SUM(note_length) AS s, SUM(amount) AS a FROM orders"
     with opened(tmp_path) as proxy:
@@ -173,6 +174,7 @@ def test_what_cannot_be_paid_to_the_end_is_not_begun(tmp_path: Path) -> None:
         assert spent(proxy) == 0
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_a_relative_error_needs_bounds_before_anything_is_paid(tmp_path: Path) -> None:
     text = TOTAL.replace("SELECT", "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(max_error = '9%')")
     with opened(tmp_path) as proxy:
@@ -182,6 +184,7 @@ def test_a_relative_error_needs_bounds_before_anything_is_paid(tmp_path: Path) -
         assert spent(proxy) == 0
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_an_epsilon_too_small_to_share_is_refused(tmp_path: Path) -> None:
     with opened(tmp_path) as proxy:
         with pytest.raises(Refused) as caught:

@@ -181,6 +181,7 @@ TIED = (
 """Questions about rows that are tied but for their key."""
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 @pytest.mark.parametrize("key", ["UNIQUE", "PRIMARY KEY"])
 @pytest.mark.parametrize("sql", TIED)
 def test_ties_do_not_fall_as_the_engine_meets_rows(sql: str, key: str, tmp_path: Path) -> None:
@@ -321,6 +322,7 @@ def test_rows_of_nobody_are_found(tmp_path: Path) -> None:
         assert wrong_over(odd, tmp_path)["whose"]
 
 
+@pytest.mark.full("draws random questions or values")
 def test_a_key_of_several_units_that_lends_one_is_found(tmp_path: Path) -> None:
     with patch.object(units, "Filter", lambda relation, _predicate: relation):
         assert any(wrong_over(chain(n), tmp_path)["whose"] for n in range(8))

@@ -33,6 +33,7 @@ def runs(engine: WatchedEngine) -> int:
     return sum("code" in sql for kind, sql in engine.calls if kind == "rows")
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_the_same_rows_are_run_once(opened: tuple[Proxy, WatchedEngine]) -> None:
     proxy, engine = opened
     first = proxy.ask(request(CODES)).rows
@@ -106,6 +107,7 @@ JOINED = (
 )
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_no_query_asks_the_same_twice_and_its_repetition_nothing() -> None:
     engine, policy = Listening(), bound()[0]
     first = compiled(JOINED, policy, engine)

@@ -97,6 +97,7 @@ def test_intervals_of_half_the_margin_would_be_seen() -> None:
     assert min(covered(ROWS["even"], Shape(2, 7), 0.5 * 1.96 * DEVIATION)) < 0.9
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_ties_are_certain_and_wide_gaps_are_not() -> None:
     """Half of the rows at one value; a tenth of the others, where no row is for long."""
     rows = np.array([40] * 2_000 + [10] * 1_000 + [100] * 1_000)
@@ -131,6 +132,7 @@ def passed(shape: Shape, rows: int) -> float:
     return float(max(np.mean(beyond, axis=1)))
 
 
+@pytest.mark.full("opens servers or connects clients")
 @pytest.mark.parametrize("shape", [Shape(2, 7), Shape(5, 3)])
 def test_noise_seldom_passes_for_an_end(shape: Shape) -> None:
     assert passed(shape, reserve(shape, 1.96 * DEVIATION)) < 0.06

@@ -84,6 +84,7 @@ def test_the_tutorials_do_and_print_what_they_say(tmp_path: Path, *, update: boo
     holds(ROOT / "examples" / "analyst.md", tmp_path, update=update)
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_an_update_writes_what_was_printed(folder: Path) -> None:
     path, block = folder / "page.md", "```console\n$ echo 1\n{}$ echo \\\n> 2\n2\n```\n"
     path.write_text(block.format(""), encoding="utf-8")

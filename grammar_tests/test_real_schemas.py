@@ -210,6 +210,7 @@ def test_a_draft_passes_a_check_and_answers(schema: RealSchema, tmp_path: Path) 
     assert asked.exit_code == 0, asked.output
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 @real
 def test_dictionaries_are_proposed_and_never_taken(schema: RealSchema, tmp_path: Path) -> None:
     """Without a decision no table is public; those that may be are marked."""
@@ -220,6 +221,7 @@ def test_dictionaries_are_proposed_and_never_taken(schema: RealSchema, tmp_path:
     assert named == schema.dictionaries
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_values_of_a_key_to_a_public_table_are_listed(tmp_path: Path) -> None:
     policy = drafted(SAKILA, tmp_path, *SAKILA.decisions)
     rental = load(str(policy)).table("rental")
@@ -254,6 +256,7 @@ def test_lengths_and_ends_of_stays_need_no_edit_of_the_draft(tmp_path: Path) -> 
             assert proxy.explain(request(question, analyst="analyst")).blocks
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 @pytest.mark.parametrize("column", ["customer_name TEXT", "born DATE", "patient_id INTEGER"])
 def test_what_may_be_about_people_is_no_dictionary(column: str, tmp_path: Path) -> None:
     """The near miss: a table that others refer to, with a column of people in it."""

@@ -101,6 +101,7 @@ def published(folder: Path, count: int = 50, text: str = TABLES) -> PublishedRel
 # --- the file ---
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 @pytest.mark.parametrize(
     "text",
     [
@@ -227,6 +228,7 @@ def test_the_loss_counts_limits_that_were_found_under_another_text(folder: Path)
     assert found.loss == spent(folder)
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_a_first_step_that_is_forgotten_would_be_seen(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -381,6 +383,7 @@ def test_replicates_add_the_same_noise_to_tables_of_one_measurement(folder: Path
     assert _gap(published(folder, 50, AGREEING)) == 0
 
 
+@pytest.mark.full("draws random questions or values")
 def test_noise_drawn_for_each_table_alone_is_found(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -144,6 +144,7 @@ def test_what_is_of_a_policy_here_is_refused(url: str) -> None:
     assert (result.exit_code, "--analyst" in result.stderr) == (ExitCode.USAGE, True)
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_without_psycopg_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "psycopg", None)
     with pytest.raises(MissingExtra, match=r"dpsql\[remote\]"), connected("") as session:

@@ -67,6 +67,7 @@ def test_no_value_drives_a_terminal(value: str) -> None:
     assert len(markdown(one_text(value, value)).splitlines()) == 3
 
 
+@pytest.mark.full("starts processes")
 @given(st.text(min_size=1), st.integers(1, 60))
 def test_a_terminal_is_never_overrun_by_text(value: str, room: int) -> None:
     shown = table(one_text("a", value), room)

@@ -143,6 +143,7 @@ def overspent(ledger: StoredLedger, clock: Clock, seed: int) -> bool:
     )
 
 
+@pytest.mark.full("draws random questions or values")
 @pytest.mark.parametrize("seed", range(4))
 def test_no_window_and_no_lifetime_is_overspent(
     ledger: StoredLedger, clock: Clock, monkeypatch: pytest.MonkeyPatch, seed: int
@@ -154,6 +155,7 @@ def test_no_window_and_no_lifetime_is_overspent(
     assert again.spent("default", None, DAYS) == ledger.spent("default", None, DAYS)
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_a_window_charge_without_its_lifetime_overspends(
     ledger: StoredLedger, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

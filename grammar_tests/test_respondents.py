@@ -236,6 +236,7 @@ def test_two_processes_report_the_same_of_everybody(tmp_path: Path) -> None:
     assert len(reported(tmp_path, locked=True)) == 1
 
 
+@pytest.mark.full("draws random questions or values")
 def test_wrong_twin_without_a_lock_two_are_reported(tmp_path: Path) -> None:
     """Of a hundred people two draws are all the same once in 10^20."""
     assert len(reported(tmp_path, locked=False)) == 2

@@ -221,6 +221,7 @@ def test_no_place_names_what_is_not_granted(place: Callable[[Proxy], str], proxy
     assert said, "the place says something"
 
 
+@pytest.mark.full("opens a proxy for each item")
 @pytest.mark.parametrize("place", PLACES)
 def test_wrong_twin_a_place_that_forgets_roles_is_found(
     place: Callable[[Proxy], str], proxy: Proxy
@@ -304,6 +305,7 @@ def test_no_place_counts_rows_that_are_not_granted(
     assert place(proxy) == northern
 
 
+@pytest.mark.full("opens a proxy for each item")
 @pytest.mark.parametrize("place", ROWS)
 def test_wrong_twin_a_place_that_forgets_the_condition_is_found(
     place: Callable[[Proxy], object], northern: dict[Any, Any], proxy: Proxy

@@ -130,6 +130,7 @@ def test_a_filter_below_the_attachment_is_found(tmp_path: Path) -> None:
     assert any(why.startswith("answer") for why in wrong(there, policy, name, ASKED))
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_a_scan_without_its_filter_is_found(tmp_path: Path) -> None:
     """As where EXISTS would read the whole table."""
 

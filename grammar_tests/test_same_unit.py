@@ -148,6 +148,7 @@ ASKED = questions()
 JOINED = [sql for sql in ASKED if " JOIN " in sql or "EXISTS" in sql]
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_a_column_that_is_believed_where_a_row_differs_is_found(tmp_path: Path) -> None:
     """The wrong twin of the fact: it is recorded though one row leads to another unit."""
     assert moved(1, tmp_path, JOINED, *UNIQUE, *EVERY)
@@ -164,6 +165,7 @@ def test_a_group_of_null_that_mixes_people_is_found(tmp_path: Path) -> None:
         assert list(wrong(world(0), policy, [sql])) == [f"answer: {sql}"]
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_people_who_share_a_target_key_are_found(tmp_path: Path) -> None:
     """The wrong twin of comparing the units: two people's rows meet under one key."""
     with patch.object(joins, "_own", lambda *_: True):

@@ -191,6 +191,7 @@ def test_a_replaced_unit_moves_two_blocks() -> None:
     assert release.sensitivity.l2_squared == (2 * width) ** 2
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_no_value_is_as_good_as_the_middle() -> None:
     """NaN, infinities and empty blocks: in a world of them, each block is within its bounds."""
     policy, engine = over(world.flood(), constraints=False)

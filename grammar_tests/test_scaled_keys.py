@@ -221,6 +221,7 @@ def test_every_person_counts_in_every_key_and_no_count_is_too_large() -> None:
     assert len(few) < len(truth)
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_counts_and_keys_are_shown_in_people() -> None:
     policy, engine = shop(crowd(*KEYS))
     rows, _ = noiseless(planned(PEOPLE, "zcdp", policy, engine, Fraction(10**4)), engine)

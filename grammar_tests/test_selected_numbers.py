@@ -80,6 +80,7 @@ def test_without_wider_errors_they_would_not(
     assert share < most
 
 
+@pytest.mark.full("draws random questions or values")
 def test_what_is_far_from_all_others_has_no_wider_error() -> None:
     _, plain = coverage(MONTHS, "zcdp", 1)
     assert coverage(LARGEST, "zcdp", 1)[1] > 1.2 * plain

@@ -187,6 +187,7 @@ def test_no_views_are_no_rows() -> None:
     assert rows_of(()) == {}
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_names_are_quoted_where_they_must_be(session: Client) -> None:
     session.query('CREATE TEMP VIEW "a ""b" AS SELECT 1 AS "x y"; SELECT "x y" FROM "a ""b"')
     assert session.rows == [("1",)]

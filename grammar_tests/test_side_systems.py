@@ -151,6 +151,7 @@ def test_every_interface_reads_a_systems_statement_by_the_one_table(kind: str) -
         assert refused.value.reason is Reason.UNSUPPORTED_STATEMENT
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_a_charge_is_few_calls_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real, names = SqliteLedger.charge, list[str]()
 

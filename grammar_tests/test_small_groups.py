@@ -20,6 +20,7 @@ def error(formula: str, epsilon: str) -> float:
     return sqrt(sum((value - true) ** 2 for (value,) in answer.rows) / len(answer.rows))
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 @pytest.mark.parametrize("rows", [3, 20, 60])
 def test_small_groups_err_less_than_the_clamped_ratio(rows: int) -> None:
     """REGR_AVGX of a column by itself is the ratio of the same two measurements."""
@@ -71,6 +72,7 @@ def test_the_noise_of_the_sum_alone_would_not_cover(monkeypatch: pytest.MonkeyPa
     assert coverage_below_the_noise_of_counts() < 0.1
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_means_of_many_rows_err_as_ratios_however_wide_their_bounds(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -197,6 +197,7 @@ def broken(block: BlockPlan) -> Iterator[tuple[Release, ...]]:
                 yield paid_by(replace(own, columns=own.columns + other.columns), place)
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 @pytest.mark.parametrize("what", ["moments", "moments of several rows", "disjoint rows"])
 def test_no_column_is_without_what_pays_for_it(what: str) -> None:
     """The first of those that share a payment is no more than the others: none can be left out."""

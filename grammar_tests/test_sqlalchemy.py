@@ -89,6 +89,7 @@ def test_the_policy_is_that_of_the_folder_by_default() -> None:
     assert (args, options) == (("dpsql.toml",), {})
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_a_missing_policy_and_an_unknown_analyst(policy: Path, tmp_path: Path) -> None:
     with pytest.raises(InterfaceError, match="no such file"):
         sa.create_engine(f"dpsql:///{tmp_path}/none.toml").connect()
@@ -152,6 +153,7 @@ def test_transactions_are_states_and_charges_stay(engine: sa.Engine) -> None:
     assert contexts[1].receipt.charged.amount == 0
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_isolation_levels_are_states(engine: sa.Engine) -> None:
     with engine.connect() as connection:
         assert connection.default_isolation_level == "SERIALIZABLE"
@@ -210,6 +212,7 @@ def test_keys(tables: sa.MetaData) -> None:
     assert not tables.tables["countries"].foreign_keys
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_keys_and_links_of_what_is_hidden_do_not_exist(tmp_path: Path) -> None:
     key, link = "[tables.orders.columns]\norder_id = {", 'column = "customer_id"'
     path = shop(
@@ -315,6 +318,7 @@ def test_what_the_compiler_writes_is_answered(
         assert result.fetchall()
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_numbers_have_the_type_that_was_asked_for(engine: sa.Engine) -> None:
     columns: list[Any] = [
         sa.column("a", sa.Numeric(10, 2)),
@@ -396,6 +400,7 @@ def test_the_driver_is_the_same(engine: sa.Engine) -> None:
     assert engine.dialect.paramstyle == "qmark"
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_uuids_and_times_of_day_go_both_ways(engine: sa.Engine) -> None:
     """As values of Python, whether a driver would take texts or not."""
     given = {"a": UUID(int=2**127 + 1), "b": time(23, 59, 59, 999_999)}

@@ -129,6 +129,7 @@ def test_a_value_below_the_middle_of_its_bounds_stays_below_it() -> None:
 # --- what is released ----------------------------------------------------------------------------
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_a_failed_test_shows_nothing_and_of_the_count_one_bit() -> None:
     block = plan()
     test = block.releases[1].stability

@@ -160,6 +160,7 @@ def test_an_error_that_some_rows_do_not_have(proxy: Proxy) -> None:
     assert rows[0][1] > 0
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_over_the_wire_their_types_are_told_before(client: Client) -> None:
     sql = f"SELECT segment, n + $1 * DP_STDDEV(n) AS high FROM {COUNTS} WHERE DP_STDDEV(n) < n"
     kinds = client.send(

@@ -243,6 +243,7 @@ def test_a_dearer_table_than_was_charged_is_not_shown(
     assert not [law for law in drawn[3:] if isinstance(law, Noise)]
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_what_fails_after_the_charge_stays_charged(
     proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -196,6 +196,7 @@ def test_values_come_back_within_their_bins(kind: SqlType, lo: Any, hi: Any, val
     assert cells(column) <= 35
 
 
+@pytest.mark.full("draws random questions or values")
 def test_few_values_are_listed_and_many_texts_refused() -> None:
     few = column_of("x", Facts(VARCHAR, domain=("a", "b"), nullable=False))
     assert (few.valued, cells(few), few.cell("b"), few.cell("c")) == (2, 2, 1, None)

@@ -131,6 +131,7 @@ def test_files_of_a_folder_have_headers_of_their_own(tmp_path: Path) -> None:
     assert sorted(rows, key=repr) == sorted([("1", "2", None), (None, "3", "4")], key=repr)
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_a_line_of_ten_megabytes_is_one_row(tmp_path: Path) -> None:
     body = b"a,b\n1,2\n" + b"x" * 10_000_000 + b",3\n4,5\n"
     rows = read(tmp_path, TEXTS, a=body)
@@ -453,6 +454,7 @@ def test_what_is_no_data_file_is_refused_with_what_is(name: str, tmp_path: Path)
     assert "is a database" not in text
 
 
+@pytest.mark.full("starts processes")
 def test_an_update_asks_for_the_type_of_a_new_column_and_rewrites_no_format(tmp_path: Path) -> None:
     path = policy(tmp_path, people=PEOPLE.replace("note", "ward"))
     before = Path(path).read_text(encoding="utf-8")

@@ -94,6 +94,7 @@ def test_intervals_of_people_by_month_hold_the_truth(tmp_path: Path) -> None:
     assert shown == 24
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_wrong_twin_of_one_release_misses_the_truth(tmp_path: Path, single: None) -> None:  # noqa: ARG001
     share, _ = held(tmp_path, BUYERS, 6)
     assert share < 0.5
@@ -309,6 +310,7 @@ def test_keys_of_many_values_are_no_filter(monkeypatch: pytest.MonkeyPatch) -> N
     assert violated() == []
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_wrong_twin_of_half_a_sensitivity_is_caught() -> None:
     assert violated(halved)
 

@@ -252,6 +252,7 @@ def test_wrong_twin_an_order_without_a_turn_keeps_the_same_for_ever() -> None:
     assert len(set(kept(2, 7, 20, turn="0"))) == 1
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 @pytest.mark.parametrize("wrong", [NoUnit, AllOfIt])
 def test_a_wrong_division_of_units_is_found(
     wrong: Limits, policies: Mapping[str, Policy], monkeypatch: pytest.MonkeyPatch

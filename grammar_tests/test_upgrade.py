@@ -45,6 +45,7 @@ def test_there_is_a_fixture() -> None:
     assert FIXTURES
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_nothing_that_was_spent_or_recorded_is_lost(state: tuple[Path, dict[str, Any]]) -> None:
     policy, record = state
     with Proxy.open(str(policy)) as proxy:

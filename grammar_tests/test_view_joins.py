@@ -320,6 +320,7 @@ def repeated(schema: Schema) -> bool:
     return False
 
 
+@pytest.mark.full("draws random questions or values")
 def test_where_units_are_not_compared_others_move(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -133,6 +133,7 @@ def test_a_remembered_answer_is_the_same_and_free(web: WebDoor) -> None:
 MEAN = "SELECT AVG(age) AS age FROM customers"
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_options_are_those_of_the_other_interfaces(web: WebDoor) -> None:
     cheap = web.ask("SELECT COUNT(*) AS n FROM logins", epsilon="0.25", confirm=True).json
     assert cheap["receipt"]["epsilon"] == 0.25
@@ -207,6 +208,7 @@ def list_for_bob(folder: Path) -> set[str]:
     return set(re.findall(r"\w+", said))
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_tables_are_listed_as_roles_grant_them(tmp_path: Path) -> None:
     words = list_for_bob(tmp_path)
     assert "segment" in words
@@ -385,6 +387,7 @@ def test_progress_without_a_charge(web: WebDoor) -> None:
     fits(refused[1][1], SCHEMAS["Problem"])
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_an_unknown_error_is_the_last_event(
     fresh: WebDoor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -424,6 +427,7 @@ class Held:
         return thread
 
 
+@pytest.mark.full("opens a proxy for each item")
 def test_only_the_analyst_can_cancel_a_query(
     fresh: WebDoor, monkeypatch: pytest.MonkeyPatch
 ) -> None:

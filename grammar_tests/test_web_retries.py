@@ -175,6 +175,7 @@ def test_an_analyst_has_a_bounded_number_of_keys(
     assert kept.find("bob", "c" * 16, "") is None
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_the_size_of_what_an_analyst_has_kept_is_bounded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -71,6 +71,7 @@ def test_wrong_twin_a_server_that_does_not_check_host_answers(
     assert web.send("/v1/budget", origin=EVIL).status == 200
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_a_name_of_the_owners_is_known(tmp_path: Path) -> None:
     with web_door(tmp_path, names=("dp.example.org",)) as web:
         assert web.send("/v1/budget", host=f"DP.example.org:{web.web.port}").status == 200
@@ -109,6 +110,7 @@ def test_every_wrong_login_gets_the_same_answer(web: WebDoor) -> None:
     assert {reply.headers["www-authenticate"] for reply in wrong} == {"Bearer"}
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_a_user_who_is_disabled_is_out_at_once(
     fresh: WebDoor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -121,6 +123,7 @@ def test_a_user_who_is_disabled_is_out_at_once(
     assert fresh.send("/v1/budget").status == 401
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_a_token_ends_with_the_password(fresh: WebDoor, monkeypatch: pytest.MonkeyPatch) -> None:
     token = fresh.send("/v1/token", raw=b"").json["token"]
     new = UsersFile({"ana": User(verifier_of("another horse"))})
@@ -181,6 +184,7 @@ def test_tokens_end_and_are_in_no_log(web: WebDoor) -> None:
     assert PASSWORD not in web.lines
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_a_token_is_valid_for_an_hour() -> None:
     now = [0.0]
     verifier = verifier_of(PASSWORD)

@@ -150,6 +150,7 @@ def test_the_unnamed_statement_is_left_behind(client: Client) -> None:
     assert client.of(b"T")[0].count(b"segment") == 1
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_it_does_not_wait_for_who_writes_the_ledger(client: Client) -> None:
     told = answer(client, Query(COUNT))
     held, done = Event(), Event()

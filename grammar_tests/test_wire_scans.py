@@ -36,6 +36,7 @@ def test_a_scan_costs_nothing_until_somebody_asks(client: Client, sql: str) -> N
     assert len(proxy.ledger.history("ana", 1000)) == len(before) + 1
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 @pytest.mark.parametrize(
     ("sql", "rows"), [(VALUES.format("segment"), 2), ("SELECT code FROM countries", 3)]
 )
@@ -43,6 +44,7 @@ def test_a_scan_for_public_values_is_answered(client: Client, sql: str, rows: in
     assert client.query(OWN + sql) == "T" + "D" * rows + "CZ"
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_a_scan_of_rows_is_refused_as_rows(client: Client) -> None:
     client.query(f"{OWN}SELECT SUBSTRING(city, 1, 1234) AS s FROM customers LIMIT 10000")
     assert (client.error["C"], client.error["M"]) == ("42501", "This would return private rows.")

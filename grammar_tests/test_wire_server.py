@@ -314,6 +314,7 @@ def test_a_client_that_does_not_read_is_let_go(tmp_path: Path) -> None:
 # --- the end, and what the owner sees ---
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_a_broken_file_of_users_lets_nobody_in_and_says_nothing(tmp_path: Path) -> None:
     def broken() -> NoReturn:
         raise ValueError("the secret of line 7")
@@ -378,6 +379,7 @@ def test_logs_and_metrics_hold_no_text_and_no_value() -> None:
     assert asyncio.run(scrape("/")).startswith(b"HTTP/1.1 404")
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_a_log_never_holds_what_was_asked(served: Door) -> None:
     with psycopg.connect(**served.conninfo(), autocommit=True) as client:
         with suppress(psycopg.Error):

@@ -359,6 +359,7 @@ def test_a_plan_is_rows_of_text(client: Client) -> None:
     assert any(line.startswith("Charge: ") for line in lines)
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_explain_is_a_plan_in_the_column_of_postgres(client: Client) -> None:
     client.query(f"EXPLAIN PRIVACY {COUNT}")
     private = client.rows

@@ -151,6 +151,7 @@ def test_who_is_taken_off_the_list_is_put_out(
         assert kept.execute("SELECT 1").fetchone() == (1,)
 
 
+@pytest.mark.full("opens servers or connects clients")
 @pytest.mark.parametrize(
     ("users", "told"),
     [({}, True), ({"ana": User(ByCertificate())}, False), (None, False)],
