@@ -76,6 +76,8 @@ MISTAKES = [
     ('access = "public"\nkey = "code"', 'access = "open"\nkey = "code"', 'access = "open"', "public"),
     ("epsilon = 1000.0", "epsilon = 0.0", "epsilon = 0.0", "above zero"),
     ("epsilon = 1000.0", "epsilon = nan", "epsilon = nan", "finite"),
+    ("epsilon = 1000.0", 'epsilon = "3"', 'epsilon = "3"', "Write epsilon = 3."),
+    ("epsilon = 1000.0", 'epsilon = "much"', 'epsilon = "much"', "Write epsilon = 1.0."),
     ("delta = 1e-3", "delta = 1.0", "delta = 1.0", "[0, 1)"),
     ('accountant = "zcdp"', 'accountant = "renyi"', 'accountant = "renyi"', "approximate"),
     ('accountant = "zcdp"', 'accountant = "pure"', "delta = 1e-3", "δ"),

@@ -16,6 +16,8 @@ HEADER = re.compile(r"\s*\[\[?\s*(?P<name>[^\]]+?)\s*\]\]?\s*(#.*)?$")
 KEY = re.compile(r"""\s*(?P<name>(?:[A-Za-z0-9_\-.\s]|"[^"]*"|'[^']*')+?)\s*=""")
 STRING = re.compile(r"""\"\"\".*?\"\"\"|'''.*?'''|"(?:\\.|[^"\\])*"|'[^']*'|\#[^\n]*""", re.DOTALL)
 
+_NUMBER = re.compile(r"\d+(\.\d+)?(e-?\d+)?")
+
 Path = tuple[str, ...]
 
 
@@ -196,7 +198,8 @@ class Reader:
         """Return an exact, finite number."""
         value = self.values.get(key, None if default is None else Decimal(default))
         if isinstance(value, bool) or not isinstance(value, int | Decimal):
-            self.fail(key, f"{key} must be a number.", f"Write {key} = 1.0.")
+            number = value if isinstance(value, str) and _NUMBER.fullmatch(value) else "1.0"
+            self.fail(key, f"{key} must be a number.", f"Write {key} = {number}.")
         value = Decimal(value)
         if not value.is_finite():
             self.fail(key, f"{key} must be finite.", f"Write {key} = 1.0.")
