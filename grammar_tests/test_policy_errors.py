@@ -103,6 +103,13 @@ def test_a_mistake_is_an_error_with_its_line(
     assert error.fix
 
 
+def test_limits_above_their_defaults_are_read(tmp_path: Path) -> None:
+    above = "max_fanout = 100000000\nmin_units_per_group = 3\nmax_text_length = 1000000"
+    limits = load(written(tmp_path, SHOP.replace("max_public_groups = 1000", above, 1))).limits
+    assert (limits.max_fanout, limits.min_units_per_group) == (100_000_000, 3)
+    assert limits.max_text_length == 1_000_000
+
+
 OF_THE_DATABASE = [
     ('engine = "duckdb"', 'engin = "duckdb"', "[database]", "engine is missing"),
     ('engine = "duckdb"', 'engine = "oracle"', 'engine = "oracle"', "one of duckdb"),

@@ -266,7 +266,7 @@ class Odd:
 
 ODD: Any = Odd()
 ODD_TABLE = Scan("odd", ())
-ODD_RELEASE = SimpleNamespace(payment=SimpleNamespace(shares_noise=False))
+ODD_RELEASE = SimpleNamespace(payment=SimpleNamespace(shares_noise=False, noise=None))
 LEVELS = Marginals((2,), (Marginal(0, (0,), (0, None), (1.0, 1.0)),), (), ())
 INSTEAD: dict[tuple[type, str], Callable[[Any], Any]] = {
     (PrivatePlan, "blocks"): lambda blocks: (*blocks, *blocks),

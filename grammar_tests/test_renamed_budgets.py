@@ -71,7 +71,7 @@ def test_the_server_logs_it(renamed: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(serving, "Server", stopped)
     lines: list[str] = []
     limits: Any = SimpleNamespace(
-        host="127.0.0.1", certificate=None, key=None, client_ca=None, users="users"
+        host="127.0.0.1", certificate=None, key=None, client_ca=None, users="users", oidc=None
     )
     with Proxy.open(str(renamed)) as proxy, pytest.raises(DpsqlError, match="far enough"):
         serving.serve(lambda: (proxy, limits), lines.append, self_signed=False)

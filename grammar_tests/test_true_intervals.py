@@ -110,7 +110,10 @@ def shares(rows: list[Row], name: str) -> float:
 
 
 @pytest.mark.full("asks 42 questions ten times")
-@pytest.mark.parametrize(("accountant", "factor"), [("zcdp", 1.96), ("pure", 2.118)])
+@pytest.mark.parametrize(
+    ("accountant", "factor"),
+    [("zcdp", 1.96), pytest.param("pure", 2.118, marks=pytest.mark.campaign)],
+)
 def test_intervals_hold_over_a_hospital(accountant: str, factor: float) -> None:
     """The wrong twin is the interval of noise alone, which loses what limits remove."""
     rows = list(measured("hospital", accountant, [Drawn(10, Decimal(1), factor)], ENTROPY))

@@ -48,7 +48,7 @@ def one_of(*options: str) -> Read:
     return lambda reader, key, default: options[options.index(reader.choice(key, options, default))]
 
 
-def up_to(most: int, least: int = 1) -> Read:
+def up_to(most: int | None = None, least: int = 1) -> Read:
     """Return how to read a whole number between bounds."""
     return lambda reader, key, _: reader.count(key, most, least)
 
@@ -154,12 +154,12 @@ KEYS: dict[str, tuple[PolicyKey, ...]] = {
         PolicyKey("max_rows_per_unit", "most rows of one unit that count", limit_of),
         PolicyKey("max_groups_per_unit", "most groups of one query that one unit may touch", limit_of),
         PolicyKey("max_rows_per_group", "most rows of one unit that count in one group", limit_of),
-        PolicyKey("max_public_groups", "most groups of this table that are answered as public keys", Reader.count),
-        PolicyKey("expected_rows", "about how many rows there are, as anybody may know or as `dpsql tune` finds privately: when `dpsql serve` answers, and whether an answer can be of use", Reader.count),
+        PolicyKey("max_public_groups", "most groups of this table that are answered as public keys", up_to()),
+        PolicyKey("expected_rows", "about how many rows there are, as anybody may know or as `dpsql tune` finds privately: when `dpsql serve` answers, and whether an answer can be of use", up_to()),
     ),
     "tables.T.file": (
         PolicyKey("delimiter", read=_delimiter), PolicyKey("quote", "the sign between fields, and around them (`\"\"`: none); default `\",\"`, `'\"'`", one_of('"', "'", "")),
-        PolicyKey("header", read=Reader.flag), PolicyKey("names", read=Reader.texts), PolicyKey("skip", "whether a line names the columns; their names; how many lines stand before; default true, by the header, 0", Reader.count),
+        PolicyKey("header", read=Reader.flag), PolicyKey("names", read=Reader.texts), PolicyKey("skip", "whether a line names the columns; their names; how many lines stand before; default true, by the header, 0", up_to()),
         PolicyKey("encoding", "`utf-8` (default), `utf-16`, `latin-1` or `windows-1252`", one_of(*ENCODINGS)),
         PolicyKey("null_words", 'fields without quotes that are NULL; default `[""]`', _null_words),
         PolicyKey("decimal", read=one_of(".", ",")), PolicyKey("thousands", 'the signs in numbers; default `"."`, none', one_of("", ",", ".", "'", " ", "\N{NO-BREAK SPACE}", "\N{NARROW NO-BREAK SPACE}")),
@@ -174,7 +174,7 @@ KEYS: dict[str, tuple[PolicyKey, ...]] = {
         PolicyKey("values_from", 'the public column `"table.column"` that lists them; of more than `max_public_groups` it lists none, and their keys are private'),
         PolicyKey("private_bounds", '`true`, `"log_histogram"`, `"quantile"` or `"sparse_vector"`: nothing is known of this number; queries find its bounds (`dpsql help answers`)'),
         PolicyKey("max_per_unit", "the most that one unit's values of this number add up to, without their signs, over all rows: what `SUM` of it is clipped to", most_in_all),
-        PolicyKey("max_length", "the most characters of this text that count: what `SUM(LENGTH(c))` needs", Reader.count),
+        PolicyKey("max_length", "the most characters of this text that count: what `SUM(LENGTH(c))` needs", up_to()),
         PolicyKey("randomized", '`{ mechanism = "grr", epsilon = 1.0 }`: people drew what they reported, and answers are estimates (`dpsql help local`)'),
         PolicyKey("nullable", "whether NULL is one of its values; `dpsql check` counts NULL where it is not", Reader.flag),
         PolicyKey("hidden", "it exists and may not be used", Reader.flag),
@@ -230,17 +230,17 @@ KEYS: dict[str, tuple[PolicyKey, ...]] = {
         PolicyKey("accept", 'findings of `dpsql check` that you accept: a list of `{ finding = "bounds:orders.amount", data_version = 1, at_most = 1000, reason = "…" }`'),
     ),
     "limits": (
-        PolicyKey("max_public_groups", "most groups answered as public keys, of tables that do not say; default <max_public_groups>", Reader.count),
+        PolicyKey("max_public_groups", "most groups answered as public keys, of tables that do not say; default <max_public_groups>", up_to()),
         PolicyKey("statement_seconds", read=Reader.seconds), PolicyKey("memory", "bounds on one query; default <statement_seconds> and <memory>", Reader.memory),
         PolicyKey("free_seconds", "how long compiling a query, or answering one over public data alone, may take; default <free_seconds>", Reader.seconds),
-        PolicyKey("max_result_cells", "most values of one answer over public data that are kept in memory at once: for a table on a terminal, `markdown`, `dpsql.ask` and `executemany`; elsewhere rows are passed on as they come, or wait in a temporary file; default <max_result_cells>", Reader.count),
+        PolicyKey("max_result_cells", "most values of one answer over public data that are kept in memory at once: for a table on a terminal, `markdown`, `dpsql.ask` and `executemany`; elsewhere rows are passed on as they come, or wait in a temporary file; default <max_result_cells>", up_to()),
         PolicyKey("max_result_files", "most bytes in temporary files of all such answers that are fetched in parts: by cursors, portals, the DB-API, and Parquet; half of it for one analyst if there are several; default <max_result_files>", Reader.memory),
         PolicyKey("max_spill_files", "most bytes of the statements of one worker in `spill_unencrypted` at once; default <max_spill_files>", Reader.memory),
-        PolicyKey("max_fanout", "most public rows that one private row may be joined to or compared with; default <max_fanout>", Reader.count),
+        PolicyKey("max_fanout", "most public rows that one private row may be joined to or compared with; default <max_fanout>", up_to()),
         PolicyKey("time_resolution", '`"day"` (default), `"hour"` or `"minute"`: the grid on which `NOW()` is read, in UTC', one_of(*Resolution)),
         PolicyKey("round_recent_times", "`true`: constants with a time in the last 35 days are read on that grid, too, because tools write them; a notice says so", Reader.flag),
-        PolicyKey("max_text_length", "texts are read up to this number of characters; default <max_text_length>. `dpsql check` counts longer ones (`long`)", Reader.count),
-        PolicyKey("min_units_per_group", "no private key of fewer units is shown, by its noisy count of them", Reader.count),
+        PolicyKey("max_text_length", "texts are read up to this number of characters; default <max_text_length>. `dpsql check` counts longer ones (`long`)", up_to()),
+        PolicyKey("min_units_per_group", "no private key of fewer units is shown, by its noisy count of them", up_to()),
     ),
     "server": (
         PolicyKey("host", read=Reader.text), PolicyKey("port", "where `dpsql serve` listens; default <host>, <port>", up_to(65_535)),

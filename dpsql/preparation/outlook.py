@@ -17,7 +17,7 @@ from math import isfinite, sqrt
 from operator import itemgetter
 from typing import TypeAlias
 
-from dpsql.compiler.plan.measurement_kinds import ClippedSum, ScaledTotal, Vote
+from dpsql.compiler.plan.measurement_kinds import ClippedSum, RangeVote, ScaledTotal, Vote
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.compiler.plan.private_plan import FoundNorm, Poll
 from dpsql.model.dataclass import dataclass, replace
@@ -168,14 +168,16 @@ def _of_rows(_form: Form, prepared: Prepared, *, rows: int) -> tuple[FoundNorm, 
 
 
 def _steps_of(poll: Poll, rows: int) -> int:
+    """Return the norm of `rows` rows at their largest value; of a range, that of one row."""
     vote = poll.block.vote
-    assert isinstance(vote, Vote)
+    assert isinstance(vote, Vote | RangeVote)
     match vote.total:
         case ClippedSum() as total:
             largest = max(abs(total.lower - total.centre), abs(total.upper - total.centre))
         case _:
             largest = 1
-    return int(min(rows * max(1, largest) * vote.steps, vote.bins.most))
+    size = rows * max(1, largest) * vote.steps if isinstance(vote, Vote) else largest
+    return int(min(size, vote.bins.most))
 
 
 # --- in another form ---
@@ -271,8 +273,7 @@ class _Related:
 
     def _growth(self, poll: Poll) -> float:
         vote = poll.block.vote
-        assert isinstance(vote, Vote)
-        if self.present.norm is not Norm.L2:
+        if not isinstance(vote, Vote) or self.present.norm is not Norm.L2:
             return 1.0
         same = vote.norm is Norm.L2
         return sqrt(self.merged if same else self.present.groups or 1)
