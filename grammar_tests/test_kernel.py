@@ -336,7 +336,6 @@ ALL: dict[str, tuple[str, frozenset[Fact], int | None]] = {
 """What is proved of a unit's rows; None where nothing is."""
 
 
-@pytest.mark.full("measures neighbours or further data sets")
 @pytest.mark.parametrize("name", ALL)
 def test_what_is_proved_is_what_the_rules_say(name: str) -> None:
     sql, facts, most = ALL[name]

@@ -167,7 +167,6 @@ def odd_lines() -> Iterator[str]:
     yield f"computed columns: {proof.most_values({990})} of {'; '.join(told(proof.rows))}"
 
 
-@pytest.mark.full("measures neighbours or further data sets")
 def test_what_is_stated_is_pinned(request: pytest.FixtureRequest) -> None:
     if request.config.getoption("--update"):
         now = "\n".join([*lines(), *odd_lines(), ""])
