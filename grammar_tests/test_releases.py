@@ -163,7 +163,9 @@ def test_a_file_says_nothing_of_the_owners_machine(folder: Path) -> None:
 
 
 @pytest.mark.full("publishes a folder")
-@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EACCES])
+@pytest.mark.parametrize(
+    "number", [errno.ENOSPC, pytest.param(errno.EACCES, marks=pytest.mark.campaign)]
+)
 def test_a_failure_after_the_charge_leaves_no_folder_and_goes_on_free(
     folder: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:

@@ -228,22 +228,28 @@ def test_every_kind_keeps_its_claim_for_replaced_units_and_not_for_added_ones(ki
 
 # --- every case ----------------------------------------------------------------------------------
 
-TURNS = {"rivals": (world.rivals, UNITS, 1), "adversarial": (world.adversarial, (1, 2), 6)}
-"""Data, whose data become whose, and on how many cases each of which one is compared."""
+TURNS = {
+    "rivals": (world.rivals, UNITS, 2, 0),
+    "other rivals": (world.rivals, UNITS, 2, 1),
+    "adversarial": (world.adversarial, (1, 2), 6, 0),
+}
+"""Data, whose data become whose, on how many cases each of which one is compared, and which."""
+OTHERS = pytest.param("other rivals", marks=pytest.mark.campaign)
 PARTS = 5
 """Tests among which the cases are divided."""
 
 
 @pytest.mark.full("further data sets, and all their neighbours")
 @pytest.mark.parametrize("part", range(PARTS))
-@pytest.mark.parametrize("name", TURNS)
+@pytest.mark.parametrize("name", ["rivals", "adversarial", OTHERS])
 def test_a_replaced_unit_moves_no_more_than_claimed(name: str, part: int) -> None:
     """Remove one unit here, another there; the two databases are neighbours."""
-    made, units, turns = TURNS[name]
+    made, units, turns, first = TURNS[name]
     policy, _ = over(made(), constraints=False, neighbours=Neighbours.REPLACE)
     engine = PlainEngine(world.build(made(), constraints=False))
     plans = [
-        (case.id, plan) for case, plan in private(policy, ACCEPTED[part * turns :: PARTS * turns])
+        (case.id, plan)
+        for case, plan in private(policy, ACCEPTED[part * turns + first :: PARTS * turns])
     ]
     staged = [noiseless_blocks(plan, engine) if plan.rewritten.stages else [] for _, plan in plans]
     sides = []
