@@ -114,6 +114,7 @@ def share_of_heavy_tails(groups: int) -> float:
     return float(np.mean([held(each, 3, rng).inside for each in worlds]))
 
 
+@pytest.mark.full("thousands of releases are sampled")
 @pytest.mark.parametrize("groups", [1, pytest.param(3, marks=MORE)])
 def test_few_groups_need_more_confidence_than_many(
     groups: int, monkeypatch: pytest.MonkeyPatch

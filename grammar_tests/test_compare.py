@@ -136,6 +136,7 @@ def test_pld_of_steps_is_between_the_best_composition_and_basic(part: EventPart)
     assert ours < 2.5
 
 
+@pytest.mark.full("measures neighbours or further data sets")
 def test_pld_counts_every_kind_of_event() -> None:
     mixed: list[EventPart] = [
         NOISE,

@@ -135,6 +135,7 @@ def in_order(uses: dict[str, set[str]]) -> bool:
     return True
 
 
+@pytest.mark.full("reads every file of the project")
 def test_packages_do_not_use_each_other() -> None:
     uses: dict[str, set[str]] = {}
     for path in SOURCES:

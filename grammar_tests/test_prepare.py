@@ -148,6 +148,7 @@ def unequal_over_store(engine: PlainEngine, policy: Policy) -> list[str]:
     return found
 
 
+@pytest.mark.full("opens a proxy for each item")
 @pytest.mark.parametrize(
     ("sql", "joins"),
     [

@@ -60,6 +60,7 @@ def test_markdown_cannot_be_broken_by_a_value() -> None:
     assert markdown(answer) == expected
 
 
+@pytest.mark.full("draws random texts")
 @given(st.text())
 def test_no_value_drives_a_terminal(value: str) -> None:
     for shown in (table(one_text(value, value)).text, markdown(one_text(value, value))):
