@@ -11,6 +11,7 @@ import pytest
 
 import dpsql
 from dpsql.interfaces.dbapi import Connection, connect
+from dpsql.interfaces.dbapi.session_statements import SessionStatements
 from dpsql.interfaces.records import with_rounded_fractions
 from dpsql.interfaces.shown_intervals import show_answer
 from dpsql.model.tree import DOUBLE, INTEGER
@@ -72,6 +73,35 @@ def test_a_price_that_is_set_is_another_price() -> None:
     errors = [request.precision and request.precision.error for request in proxy.requests]
     assert errors == [None, None, None, Decimal("0.05"), 7, None]
     assert all(request.confirmed for request in proxy.requests)
+
+
+def asked_with_attributes() -> list[tuple[Decimal | None, bool]]:
+    """Price and confirmation of four requests of a session whose attributes change."""
+    connection, proxy = connected(epsilon="0.5", confirm=True)
+    cursor = connection.cursor()
+    cursor.execute("BEGIN").execute("x")
+    connection.epsilon, connection.confirm = Decimal("0.125"), False
+    cursor.execute("x")
+    cursor.execute("SET dpsql.epsilon = 0.25").execute("x")
+    connection.epsilon = None
+    cursor.execute("x")
+    return [(request.epsilon, request.confirmed) for request in proxy.requests]
+
+
+LATEST = [
+    *((Decimal("0.5"), True), (Decimal("0.125"), False)),
+    *((Decimal("0.25"), False), (None, False)),
+]
+
+
+def test_an_attribute_that_is_set_later_decides() -> None:
+    assert asked_with_attributes() == LATEST
+
+
+def test_wrong_twin_attributes_of_the_beginning(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The price of before was charged, without a word."""
+    monkeypatch.setattr(SessionStatements, "change_defaults", lambda *_: None)
+    assert asked_with_attributes() != LATEST
 
 
 def test_a_transaction_holds_settings_alone() -> None:

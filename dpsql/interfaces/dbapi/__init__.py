@@ -390,23 +390,33 @@ class Connection:
             return None
         from dpsql.interfaces.dbapi.session_statements import SessionStatements  # noqa: PLC0415
 
-        defaults = {
+        session = self._present_session() or SessionStatements.with_defaults(self._defaults())
+        answer = session.run(sql, has_parameters=any(len(each) for each in given))
+        self._session = session
+        return answer
+
+    def _defaults(self) -> dict[str, str]:
+        """Return the settings that attributes of this connection decide, until SET does."""
+        return {
             "session_authorization": self.analyst,
             "dpsql.epsilon": "" if self.epsilon is None else str(self.epsilon),
             "dpsql.confirm": "on" if self.confirm else "off",
             "dpsql.errors": self.errors or "none",
         }
-        session = self._session or SessionStatements.with_defaults(defaults)
-        answer = session.run(sql, has_parameters=any(len(each) for each in given))
-        self._session = session
-        return answer
+
+    def _present_session(self) -> SessionStatements | None:
+        """Return the session with the present attributes; None before its first statement."""
+        if self._session is not None:
+            self._session.change_defaults(self._defaults())
+        return self._session
 
     @property
     def shown(self) -> tuple[str, str]:
         """Values of dpsql.errors and dpsql.digits: how numbers and intervals are shown."""
-        if self._session is None:
+        session = self._present_session()
+        if session is None:
             return self.errors or "none", "all"
-        return self._session.settings["dpsql.errors"], self._session.settings["dpsql.digits"]
+        return session.settings["dpsql.errors"], session.settings["dpsql.digits"]
 
     def cancel(self) -> None:
         """Stop all statements of this connection in other threads. Charges remain."""
@@ -456,7 +466,7 @@ class Connection:
             raise raised_from(error, sql) from None
         if isinstance(parameters, str | bytes) or not isinstance(parameters, Sequence):
             raise ProgrammingError("Parameters are a list or a tuple.", sqlstate="07001")
-        session = self._session
+        session = self._present_session()
         epsilon = options.exact_epsilon or (self.epsilon if session is None else None)
         request = Request(
             sql,

@@ -9,18 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dpsql.dialects.postgres.words import Piece
-from dpsql.dialects.statements.commands import (
-    Ask,
-    Begin,
-    Finish,
-    ReleaseSavepoint,
-    Reset,
-    Savepoint,
-    SetConfig,
-    SetTransaction,
-    SetValue,
-    Show,
-)
+from dpsql.dialects.statements import commands
 from dpsql.dialects.statements.statement_table import session_command
 from dpsql.interfaces.dbapi.dbapi_errors import NotSupportedError, ProgrammingError
 from dpsql.interfaces.pgwire.faults import Fault
@@ -36,15 +25,19 @@ _TIMEOUT = "statement_timeout"
 
 @dataclass(slots=True, eq=False)
 class SessionStatements:
-    """The transaction and settings of a connection. `defaults` are values of settings by name."""
+    """The transaction and settings of a connection."""
 
-    defaults: Mapping[str, str]
     transaction: Transaction
 
     @classmethod
     def with_defaults(cls, defaults: Mapping[str, str]) -> SessionStatements:
-        """Return the state of a new connection."""
-        return cls(defaults, Transaction(SessionSettings(defaults)))
+        """Return the state of a new connection. `defaults` are values of settings by name."""
+        return cls(Transaction(SessionSettings(defaults)))
+
+    def change_defaults(self, defaults: Mapping[str, str]) -> None:
+        """Take over what the attributes of the connection say now: the latest word counts."""
+        for name, value in defaults.items():
+            self.transaction.settings.change_default(name, value)
 
     @property
     def settings(self) -> Mapping[str, str]:
@@ -57,13 +50,24 @@ class SessionStatements:
         NotSupportedError, or `Refused` for wrong syntax.
         """
         command = session_command(Piece(sql, 0))
-        if has_parameters and not isinstance(command, Ask):
+        if has_parameters and not isinstance(command, commands.Ask):
             raise ProgrammingError("This statement takes no parameters.", sqlstate="07001")
         try:
             match command:
-                case Begin() | Finish() | Savepoint() | ReleaseSavepoint():
+                case (
+                    commands.Begin()
+                    | commands.Finish()
+                    | commands.Savepoint()
+                    | commands.ReleaseSavepoint()
+                ):
                     result = change_transaction(self.transaction, command)
-                case SetTransaction() | SetValue() | SetConfig() | Reset() | Show():
+                case (
+                    commands.SetTransaction()
+                    | commands.SetValue()
+                    | commands.SetConfig()
+                    | commands.Reset()
+                    | commands.Show()
+                ):
                     result = change_settings(self.transaction, command)
                 case _:
                     return None

@@ -4,18 +4,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from dpsql.dialects.statements.commands import (
-    Begin,
-    Finish,
-    Modes,
-    ReleaseSavepoint,
-    Reset,
-    Savepoint,
-    SetConfig,
-    SetTransaction,
-    SetValue,
-    Show,
-)
+from dpsql.dialects.statements import commands
 from dpsql.interfaces.pgwire.faults import Fault
 from dpsql.interfaces.pgwire.portals import Columns, Result, Warned
 from dpsql.interfaces.pgwire.settings import BadSetting, spelled
@@ -23,30 +12,38 @@ from dpsql.interfaces.pgwire.transactions import IDLE, Transaction
 from dpsql.interfaces.pgwire.values import type_oids
 from dpsql.interfaces.pgwire.values.wire_tables import WireColumn
 
-TransactionCommand: TypeAlias = Begin | Finish | Savepoint | ReleaseSavepoint
-SettingCommand: TypeAlias = SetTransaction | SetValue | SetConfig | Reset | Show
+TransactionCommand: TypeAlias = (
+    commands.Begin | commands.Finish | commands.Savepoint | commands.ReleaseSavepoint
+)
+SettingCommand: TypeAlias = (
+    commands.SetTransaction
+    | commands.SetValue
+    | commands.SetConfig
+    | commands.Reset
+    | commands.Show
+)
 _SHOWN_ALL = tuple(WireColumn(name, type_oids.TEXT) for name in ("name", "setting", "description"))
 
 
 def change_transaction(transaction: Transaction, command: TransactionCommand) -> Result:
     """Begin or end a transaction, or set or release a savepoint. Raises `Fault`."""
     match command:
-        case Begin(tag=tag, modes=modes):
+        case commands.Begin(tag=tag, modes=modes):
             warning = transaction.begin()
             for name, value in modes:
                 transaction.settings.set(name, value, local=True)
             return _warned(tag, warning)
-        case Finish(commit=commit, chain=chain):
+        case commands.Finish(commit=commit, chain=chain):
             if chain and transaction.status == IDLE:
                 raise Fault("25P01", "AND CHAIN can only be used in transaction blocks")
             tag, warning = transaction.finish(commit=commit)
             if chain:
                 transaction.begin()
             return _warned(tag, warning)
-        case Savepoint(name=name):
+        case commands.Savepoint(name=name):
             transaction.save(name)
             return Result(None, (), "SAVEPOINT")
-        case ReleaseSavepoint(name=name, rollback=rollback):
+        case commands.ReleaseSavepoint(name=name, rollback=rollback):
             transaction.release(name, rollback=rollback)
             return Result(None, (), "ROLLBACK" if rollback else "RELEASE")
 
@@ -56,28 +53,28 @@ def change_settings(transaction: Transaction, command: SettingCommand) -> Result
     settings = transaction.settings
     try:
         match command:
-            case SetTransaction(modes=modes, session=session):
+            case commands.SetTransaction(modes=modes, session=session):
                 return _set_transaction(transaction, modes, session=session)
-            case SetValue(name=name, value=value, local=local):
+            case commands.SetValue(name=name, value=value, local=local):
                 if local and transaction.status == IDLE:
                     warning = "25P01", "SET LOCAL can only be used in transaction blocks"
                     return _warned("SET", warning)
                 settings.set(name, value, local=local)
                 return Result(None, (), "SET")
-            case SetConfig(name=name, value=value, local=local, column=column):
+            case commands.SetConfig(name=name, value=value, local=local, column=column):
                 settings.set(name, value, local=local)
                 present = settings.show(name)
                 if transaction.status == IDLE:
                     settings.forget_local()
                 columns = (WireColumn(column, type_oids.TEXT),)
                 return Result(columns, [(present,)], "SELECT", counted=True)
-            case Reset(name=name):
+            case commands.Reset(name=name):
                 settings.reset(name)
                 return Result(None, (), "RESET")
-            case Show(name=None):
+            case commands.Show(name=None):
                 rows = [(*pair, "") for pair in settings.all()]
                 return Result(setting_columns(None), rows, "SHOW")
-            case Show(name=name):
+            case commands.Show(name=name):
                 return Result(setting_columns(name), [(settings.show(name or ""),)], "SHOW")
     except BadSetting as bad:
         raise Fault(bad.sqlstate, str(bad), hint=bad.hint) from None
@@ -88,7 +85,7 @@ def setting_columns(name: str | None) -> Columns:
     return _SHOWN_ALL if name is None else (WireColumn(spelled(name), type_oids.TEXT),)
 
 
-def _set_transaction(transaction: Transaction, modes: Modes, *, session: bool) -> Result:
+def _set_transaction(transaction: Transaction, modes: commands.Modes, *, session: bool) -> Result:
     if not session and transaction.status == IDLE:
         return _warned("SET", ("25P01", "SET TRANSACTION can only be used in transaction blocks"))
     for name, value in modes:

@@ -276,6 +276,13 @@ class SessionSettings(Mapping[str, str]):
         self.set(name, value, local=False)
         self._defaults[_setting(name)] = self._values.pop(_setting(name))
 
+    def change_default(self, name: str, value: str) -> None:
+        """Change the default of a setting; a value that was set before is dropped."""
+        if self._defaults[name] != value:
+            self._defaults[name] = value
+            self._values.pop(name, None)
+            self._local.pop(name, None)
+
     def reset(self, name: str | None) -> None:
         """Reset one setting, or all. Raises `BadSetting`."""
         for key in list(self._values) if name is None else [_setting(name)]:
