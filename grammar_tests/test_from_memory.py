@@ -27,15 +27,7 @@ from dpsql.ledgers.sqlite import SqliteLedger
 from dpsql.mechanisms import standard_deviation
 from dpsql.model.errors import Failed
 from dpsql.model.origins import MeasuredColumns
-from dpsql.model.vocabulary import (
-    Answer,
-    Loss,
-    Mechanism,
-    Noise,
-    Noisy,
-    Request,
-    TablePolicy,
-)
+from dpsql.model.vocabulary import Answer, Loss, Mechanism, Noise, Noisy, Request, TablePolicy
 from dpsql.preparation import prepare, workload
 from dpsql.preparation.question import Question
 from dpsql.proxy import Proxy
