@@ -14,12 +14,13 @@ from typing import Self, TypeVar
 
 from dpsql.answering import any_statement
 from dpsql.answering.joint_plan import JointPlan, answered, planned
+from dpsql.answering.paid_names import request_of
 from dpsql.answering.side_systems import Parts, SideStatement, SideSystems
 from dpsql.engines import Engine, Stop
 from dpsql.engines.limited import Following
 from dpsql.engines.pool import EnginePool
 from dpsql.engines.versions import require_tested
-from dpsql.ledgers import Ledger, altered, removed
+from dpsql.ledgers import Entry, Ledger, altered, removed
 from dpsql.ledgers.open_ledger import open_ledger
 from dpsql.model.dataclass import replace
 from dpsql.model.delegation import Chain
@@ -46,6 +47,7 @@ from dpsql.preparation.explanation import Explanation
 from dpsql.preparation.public_data import PublicTables
 from dpsql.preparation.question import Standing, account, ceilings, standings, without_periods
 from dpsql.preparation.signature import Signature
+from dpsql.preparation.withheld_names import is_withheld
 from dpsql.release.release import Sampler
 from dpsql.vault.vault import Vault
 
@@ -269,6 +271,22 @@ class Proxy:
         exist.
         """
         return restrict_to(self.policy, analyst, self.chain(analyst))
+
+    def may_read(self, analyst: str, entry: Entry) -> bool:
+        """Test whether an analyst's roles grant all that the text of an entry names, by now.
+
+        In doubt they do not (PRIVACY.md R105).
+        """
+        policy = self.policy_of(analyst)
+        if not (policy.beneath and entry.inquiry.sql):
+            return True
+        if is_withheld(entry.inquiry.sql, policy):
+            return False
+        try:
+            self.explain(replace(request_of(entry), analyst=analyst))
+        except DpsqlError:
+            return False
+        return True
 
     def budgets(self) -> tuple[tuple[Budget, Loss, Loss], ...]:
         """Return each budget with its spending and its limit, in its window if it renews, or in the

@@ -9,6 +9,7 @@ from contextlib import chdir
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
+from unittest.mock import patch
 
 import click
 import duckdb
@@ -458,6 +459,40 @@ def test_an_update_keeps_decisions_and_marks_what_is_new(tmp_path: Path) -> None
     again = [c for c in update(str(path), schema(CHANGED)) if not c.needed]
     assert again == []
     assert path.read_text("utf-8").splitlines() == after
+
+
+ROLE = """
+[roles.some]
+analysts = ["analyst"]
+[roles.some.tables.orders]
+columns = ["total"]
+[roles.some.tables.consents]
+"""
+
+
+def test_an_update_keeps_roles_and_what_they_grant(tmp_path: Path) -> None:
+    path = policy_of(schema(COMPANY), tmp_path)
+    path.write_text(path.read_text("utf-8") + ROLE, encoding="utf-8")
+    gone = {c.name: c.needed for c in update(str(path), schema(CHANGED)) if not c.is_new}
+    assert gone["orders.total"]
+    assert gone["consents"]
+    assert path.read_text("utf-8").endswith(ROLE)
+    assert load(str(path)).roles[0].grants
+    with patch("dpsql.policy.update._Written._grants", return_value=()):  # the twin
+        gone = {c.name: c.needed for c in update(str(path), schema(CHANGED)) if not c.is_new}
+    assert not gone["consents"]
+
+
+def test_the_role_of_a_draft_may_be_uncommented(tmp_path: Path) -> None:
+    path = policy_of(schema(COMPANY), tmp_path)
+    text = path.read_text("utf-8")
+    assert load(str(path)).roles == ()
+    begin = text.index("# [roles.some]")
+    path.write_text(text[:begin] + text[begin:].replace("# ", ""), encoding="utf-8")
+    (role,) = load(str(path)).roles
+    assert role.analysts == {"analyst"}
+    assert role.grants is not None
+    assert {grant.table for grant in role.grants} <= {t.name for t in load(str(path)).tables}
 
 
 def test_what_an_update_marks_may_be_uncommented(tmp_path: Path) -> None:

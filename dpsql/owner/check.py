@@ -15,7 +15,7 @@ from dpsql.compiler.rewrite.dialect import Dialect
 from dpsql.ledgers import Charged, Ledger
 from dpsql.ledgers.open_ledger import open_ledger
 from dpsql.model.algebra import Field
-from dpsql.model.dataclass import dataclass
+from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.schema import LONGEST_READ
 from dpsql.model.tree import BOOLEAN, DOUBLE, INTEGER, VARCHAR, Call, Literal, Ref, identifier
 from dpsql.model.vocabulary import (
@@ -34,6 +34,7 @@ from dpsql.owner.look_alikes import all_among_units, look_alikes
 from dpsql.owner.public_findings import public_findings
 from dpsql.owner.public_views import bound_for_check
 from dpsql.owner.reminders import nothing_withheld, promises_little, written_as_they_are
+from dpsql.owner.role_findings import what_roles_grant
 from dpsql.owner.text_findings import text_findings
 from dpsql.owner.whose_rows import (
     RowsOfSeveral,
@@ -576,6 +577,7 @@ def check_policy(path: str, *, record: bool = False, refresh: bool = False) -> C
         findings, facts = check(policy, draft.lines, engine.rows)
         findings += raising + text_findings(draft, counts_of_texts(draft, engine.rows))
         findings += public_findings(draft, policy, schema, engine.rows)
+        findings += what_roles_grant(draft, replace(policy, facts=policy.facts | facts), engine)
     findings = (
         *findings,
         *nothing_withheld(policy, schema, draft.lines),

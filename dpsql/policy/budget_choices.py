@@ -12,6 +12,9 @@ from dpsql.model.vocabulary import DEFAULT_ACCOUNTANT, Budget, Loss
 from dpsql.policy.policy_keys import draft_comment
 from dpsql.policy.value_reader import UNDECIDED
 
+ANALYST = "analyst"
+"""Name of the first analyst."""
+
 EPSILON = Decimal(1)
 """Recommended ε for all queries together: it can be raised later, but not lowered."""
 
@@ -122,7 +125,7 @@ def budget_lines(choice: BudgetChoice, units: int | None) -> Iterator[str]:
     yield f"query_epsilon = {plain_number(budget.query_epsilon)}"
     yield f"max_query_epsilon = {plain_number(budget.max_query_epsilon)}"
     yield f"query_delta = {plain_number(budget.query_delta)}"
-    yield from ("", "[analysts.analyst]", 'budget = "default"')
+    yield from ("", f"[analysts.{ANALYST}]", 'budget = "default"')
     yield from ("", "[ledger]", 'path = "dpsql.ledger"')
 
 

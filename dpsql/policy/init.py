@@ -12,7 +12,7 @@ from dpsql.model.resources import Database
 from dpsql.model.schema import ForeignKey, Schema, SchemaColumn, SchemaTable
 from dpsql.model.tree import Kind, identifier
 from dpsql.policy import unit_paths
-from dpsql.policy.budget_choices import BudgetChoice, budget_lines
+from dpsql.policy.budget_choices import ANALYST, BudgetChoice, budget_lines
 from dpsql.policy.caps import SUM
 from dpsql.policy.check_constraints import NUMBERS, Check, checks
 from dpsql.policy.column_words import column_words, identifies, is_amount
@@ -78,7 +78,7 @@ def draft(
         if drafter.is_drafted(table):
             lines += ["", *drafter.table(table)]
     lines += drafter.left_out()
-    lines += ["", *budget_lines(decisions.budget, decisions.units)]
+    lines += ["", *budget_lines(decisions.budget, decisions.units), *drafter.role_example()]
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -188,6 +188,16 @@ class Drafter:
         if any(len(routes.links) > 1 for routes in self.routes.values()):
             yield from draft_comment("defaults", "other_people")
             yield f"other_people = {_text(self.decisions.other_people)}"
+
+    def role_example(self) -> Iterator[str]:
+        """Yield a role on the first tables, as a comment."""
+        drafted = [_text(t.name) for t in self.schema.tables if self.is_drafted(t)][:2]
+        if not drafted:
+            return
+        yield from ("", *draft_comment("roles.R", "tables"))
+        yield "# [roles.some]"
+        yield f'# analysts = ["{ANALYST}"]'
+        yield f"# tables = [{', '.join(drafted)}]"
 
     def left_out(self) -> Iterator[str]:
         """Yield the tables that are invisible to analysts, as comments."""

@@ -215,7 +215,7 @@ KEYS: dict[str, tuple[PolicyKey, ...]] = {
     ),
     "roles.R": (
         PolicyKey("analysts"), PolicyKey("groups", "who has the role: analysts of this policy, and all analysts of a `[groups.G]`"),
-        PolicyKey("tables", '`"all"`, a list of tables, or a table `[roles.R.tables.T]` for each'),
+        PolicyKey("tables", '`"all"`, a list of tables, or a table `[roles.R.tables.T]` for each', draft="Each analyst may use all of this. Uncomment this to grant a part; for columns and rows see dpsql help policy. Then each analyst needs a role."),
     ),
     "roles.R.tables.T": (
         PolicyKey("columns", "of `[roles.R.tables.T]`: the columns; without it all that are not hidden"),

@@ -18,7 +18,7 @@ from dpsql.model.errors import PolicyError
 from dpsql.model.schema import ForeignKey, Schema, SchemaTable
 from dpsql.model.vocabulary import Link
 from dpsql.policy.column_parts import column_or_part
-from dpsql.policy.draft import Draft, DraftTable
+from dpsql.policy.draft import Draft, DraftGrant, DraftTable
 from dpsql.policy.edit import replace_policy, toml_key
 from dpsql.policy.init import Decisions, Drafter
 from dpsql.policy.load import load
@@ -30,7 +30,7 @@ NEW, GONE = "# NEW: ", "# GONE: "
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A new or missing column or table; `needed` ones, in a key or a link, are left to the
+    """A new or missing column or table; `needed` ones, in a key, link or role, are left to the
     owner.
     """
 
@@ -143,7 +143,7 @@ class _Written:
             yield Change(line, name, is_new=False, needed=needed)
 
     def _needed_columns(self, table: DraftTable) -> set[str]:
-        """Return the columns of a table in keys, links and lists that determine the unit."""
+        """Return the columns of a table in keys, links, roles, and what determines the unit."""
         names = [*table.key, *(name for columns in table.determining for name in columns)]
         for each in self.draft.tables:
             for link in each.named_links:
@@ -151,13 +151,21 @@ class _Written:
                 names += link.keys if link.table == table.name else ()
             sources = (c.values_from for c in each.columns if c.values_from is not None)
             names += (column for source, column in sources if source == table.name)
+        for grant in self._grants():
+            names += re.findall(r"\w+", grant.rows or "")  # of any table that a link leads to
+            names += (grant.columns or ()) if grant.table == table.name else ()
         return {name.lower() for name in names}
+
+    def _grants(self) -> Iterator[DraftGrant]:
+        for role in self.draft.roles:
+            yield from role.grants or ()
 
     def _gone_table(self, table: DraftTable) -> Change:
         others = [t for t in self.draft.tables if t is not table]
         links = [link.table for t in others for link in t.named_links]
         sources = [c.values_from[0] for t in others for c in t.columns if c.values_from]
-        needed = table.name in (*links, *sources, self.draft.unit.table) or (
+        granted = [grant.table for grant in self._grants()]
+        needed = table.name in (*links, *sources, *granted, self.draft.unit.table) or (
             table.link is not None and self.draft.is_column(table.link)
         )
         begin, end = self._block(table)

@@ -25,12 +25,14 @@ from dpsql.ledgers import (
     Charged,
     CurrentWindow,
     Entry,
+    Inquiry,
     OwnerAct,
     SharedAnswer,
     Stopped,
     altered,
     removed,
 )
+from dpsql.model.dataclass import replace
 from dpsql.model.delegation import chain_text
 from dpsql.model.table_names import unknown_name
 from dpsql.model.tree import TIMESTAMPTZ, VARCHAR, decimal
@@ -295,7 +297,8 @@ def history(
     """List charged queries and acts of the owner, newest first.
 
     With --analyst or --budget lists only charges and shared answers. Texts are those of the
-    analysts. No value of the data and no duration is shown.
+    analysts; with --analyst only those that its roles still grant. No value of the data and no
+    duration is shown.
     """
     if style == "parquet":
         records.require_parquet()
@@ -308,7 +311,7 @@ def history(
         only_charges = settings.analyst is not None or of is not None
         acts, agents = () if only_charges else proxy.ledger.acts(limit), proxy.ledger.delegations()
         warn_of_lapsed_facts(proxy)
-    rows = [_charge_row(entry, agents) for entry in charges]
+        rows = _charge_rows(proxy, settings.analyst, charges)
     rows += [_share_row(share, agents) for share in shares]
     rows += [
         _act_row(act)
@@ -322,9 +325,27 @@ def history(
 
 def charges_text(proxy: Proxy, analyst: str, limit: int = 20) -> str:
     """Return the charged queries of an analyst, newest first, in lines as wide as the terminal."""
-    agents = proxy.ledger.delegations()
-    rows = [_charge_row(entry, agents) for entry in proxy.ledger.history(analyst, limit)]
+    rows = _charge_rows(proxy, analyst, proxy.ledger.history(analyst, limit))
     return _shown(_latest(rows, limit))
+
+
+def _charge_rows(
+    proxy: Proxy, analyst: str | None, charges: Sequence[Entry]
+) -> list[tuple[Any, ...]]:
+    """Return the rows of charges as an analyst may see them; the owner (None) sees all."""
+    agents, may_read = proxy.ledger.delegations(), dict[str, bool]()
+    rows = []
+    for entry in charges:
+        text = entry.inquiry.sql
+        if analyst is not None and text not in may_read:
+            may_read[text] = proxy.may_read(analyst, entry)
+        shown = entry if may_read.get(text, True) else replace(entry, inquiry=_withheld(entry))
+        rows.append(_charge_row(shown, agents))
+    return rows
+
+
+def _withheld(entry: Entry) -> Inquiry:
+    return replace(entry.inquiry, sql="(not shown: a role does not grant what it names)")
 
 
 def _latest(rows: Sequence[tuple[Any, ...]], limit: int) -> Answer:

@@ -469,7 +469,7 @@ def _update(policy: str) -> None:
         if change.is_new:
             what = "is new: a comment marked NEW says how it may be declared."
         elif change.needed:
-            what = f"is gone, and a key or a link needs it (line {change.line}): decide anew."
+            what = f"is gone, and a key, link or role needs it (line {change.line}): decide anew."
         else:
             what = "is gone: its lines are comments marked GONE."
         click.echo(f"{printable(change.name)} {what}")
