@@ -44,6 +44,7 @@ from dpsql.preparation.bound_policy import bound, reached, store_present
 from dpsql.preparation.compilation import Compiler
 from dpsql.preparation.engine_kinds import dialects, opened
 from dpsql.preparation.explanation import Explanation
+from dpsql.preparation.period_plans import period_now, require_refreshable
 from dpsql.preparation.public_data import PublicTables
 from dpsql.preparation.question import Standing, account, ceilings, standings, without_periods
 from dpsql.preparation.signature import Signature
@@ -214,14 +215,19 @@ class Proxy:
             raise without_periods(construct)
 
     def _follow_ledger_time(self) -> None:
-        """Open the period of ledger time, with its budget, if units are people in periods."""
+        """Open the period of ledger time, with its budget, if units are people in periods.
+
+        Takes up the data of periods that another process refreshed.
+        """
         rule = self.policy.period
         if rule is None:
             return
-        present = self.ledger.window(rule.calendar).name
-        if present != rule.last:
+        present = period_now(rule, self.ledger)
+        if present != rule:
             with self._lock:
-                self.adopt(replace(self.policy, period=rule.at(present)))
+                others = present.versions != rule.versions  # another process refreshed them
+                policy = self._rebind() if others else self.policy
+                self.adopt(replace(policy, period=present))
 
     def own_tables(self, analyst: str, stop: Stop | None = None) -> tuple[TablePolicy, ...]:
         """Return the names and columns of the tables that an analyst made."""
@@ -329,15 +335,24 @@ class Proxy:
         facts = self.ledger.facts(vouched_for(self.policy))
         confirmed, limits = self.ledger.confirmed(), ceilings(self.policy)
         other = altered(confirmed, limits), removed(confirmed, limits)
-        return self.ledger.data_version(), facts, store_present(self.policy.database), other
+        rule = self.policy.period
+        version = self.ledger.data_version(), rule and self.ledger.period_versions(rule.text)
+        return version, facts, store_present(self.policy.database), other
 
-    def refresh(self) -> int:
-        """Start a new data version: remembered answers and recorded facts do not count any more."""
-        version = self.ledger.refresh()
+    def refresh(self, periods: Sequence[str] = ()) -> int:
+        """Start a new data version: remembered answers and recorded facts do not count any more.
+
+        With `periods` of people, answers about others still count. Raises `Refused`.
+        """
+        if periods:
+            rule = require_refreshable(self.policy, periods, self.ledger)
+            self.ledger.refresh_periods(rule.text, periods)
+        else:
+            self.ledger.refresh()
         with self._lock:
             self.adopt(self._rebind())
             self.accepted = self.recorded()
-        return version
+        return self.ledger.data_version()
 
     def adopt(self, policy: Policy) -> None:
         """Answer under this policy from now on; drop all compiled plans and cached answers."""

@@ -492,6 +492,19 @@ class Ledger(Protocol):
         more.
         """
 
+    def refresh_periods(self, rule: str, periods: Sequence[str]) -> None:
+        """Start a new data version of these periods of a rule alone.
+
+        Answers about other periods still count. Recorded facts do not.
+        """
+
+    def period_versions(self, rule: str) -> tuple[tuple[str, int], ...]:
+        """Return the data version of each period of a rule that was refreshed alone, from 2.
+
+        The number of such refreshes under other rules stands first, under an empty name: they
+        count for every period.
+        """
+
     def record_facts(self, facts: frozenset[Fact], identity: str) -> None:
         """Record the facts that a check found for the database files with this identity.
 

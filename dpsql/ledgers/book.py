@@ -92,7 +92,8 @@ class Book:
             self._append(chain.EntryKind.CHECKPOINT, {"detail": self.state.text()})
 
     def _append(self, kind: chain.EntryKind, columns: dict[str, Any]) -> None:
-        version = self.state.data_version + (kind is chain.EntryKind.REFRESH)
+        whole = kind is chain.EntryKind.REFRESH and "detail" not in columns
+        version = self.state.data_version + whole
         moment = (self._clock() - EPOCH) // timedelta(microseconds=1)
         row = chain.EntryRow(self.state.sequence + 1, kind.value, moment, version, **columns)
         recorded = link(self.state.hash, row)

@@ -4,6 +4,7 @@ The ledger's state (amounts spent, data version, facts) is computed only from en
 hashes.
 
 Edits are found: SECURITY.md S16. A shared answer counts once: PRIVACY.md R85.
+Periods that are refreshed alone have data versions: PRIVACY.md R103.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class EntryKind(StrEnum):
     OPENED = "opened"  # detail: the ledger's id
     CHARGE = "charge"
     ANSWER = "answer"  # detail: sha256 (hex) of the stored answer of query_id
-    REFRESH = "refresh"
+    REFRESH = "refresh"  # detail: the data versions of some periods; None for all data
     FACTS = "facts"  # detail: facts and the identity of the files
     ACCEPTED = "accepted"  # detail: the file's identity
     LATE = "late"  # of an analyst; detail: the query id
@@ -91,6 +92,7 @@ class State:
     price of shared answers, by budget, analyst, and earlier holders. `checkpoint` is the last entry
     that states all of this. `windows` are the open ones, by the text of their calendar.
     `delegations` are by agent, also ended ones. `time` is the latest since the first of them.
+    `refreshed` has the data versions of periods that were refreshed alone, by rule.
     """
 
     sequence: int = -1
@@ -110,6 +112,7 @@ class State:
     windows: dict[str, OpenWindow] = field(default_factory=dict)
     delegations: delegates.Delegations = field(default_factory=dict)
     time: int = 0
+    refreshed: dict[str, dict[str, int]] = field(default_factory=dict)
 
     def charged(self) -> set[str]:
         """Return all analysts with losses, and all who received answers."""
@@ -153,6 +156,7 @@ class State:
                 **({"shared": shared} if shared else {}),
                 **({"windows": windows} if windows else {}),
                 **({"delegations": agents, "time": self.time} if agents else {}),
+                **({"refreshed": self.refreshed} if self.refreshed else {}),
                 "ledger": self.ledger,
                 "data_version": self.data_version,
                 "facts": codec.encode_facts(self.facts, self.files),
@@ -195,6 +199,7 @@ def checkpointed(row: EntryRow, recorded: bytes) -> State:
             windows={text: read_window(of) for text, of in read.get("windows", {}).items()},
             delegations=delegates.read_delegations(read.get("delegations", ())),
             time=max(row.time, read["time"]) if "time" in read else 0,
+            refreshed={rule: dict(of) for rule, of in read.get("refreshed", {}).items()},
         )
     except (TypeError, ValueError, KeyError):
         raise BrokenChain(row.sequence) from None
@@ -251,6 +256,7 @@ class _Fold:
         self._late, self._limits = dict(state.late), dict(state.limits)
         self._stopped, self._windows = set(state.stopped), dict(state.windows)
         self._delegations, self._time = dict(state.delegations), state.time
+        self._refreshed = dict(state.refreshed)
 
     def add(self, row: EntryRow) -> None:
         """Add one checked row; raises ValueError, TypeError or KeyError if it is invalid."""
@@ -279,7 +285,7 @@ class _Fold:
             case EntryKind.OPENED:
                 self._ledger = str(row.detail)
             case EntryKind.REFRESH:
-                self._version, self._files, self._facts = self._version + 1, "", frozenset()
+                self._refresh(row.detail)
             case EntryKind.FACTS:
                 self._files, self._facts = codec.decode_facts(str(row.detail))
                 self._recorded = self._recorded or bool(self._facts)
@@ -315,6 +321,18 @@ class _Fold:
             raise ValueError("an answer is shared with an analyst by those who had it")
         share = budget, analyst, before
         self._shared[share] = self._shared.get(share, Loss(0)) + loss_in(row)
+
+    def _refresh(self, periods: str | None) -> None:
+        """Start a data version of all data, or of some periods; facts are of earlier data."""
+        self._files, self._facts = "", frozenset()
+        if periods is None:
+            self._version += 1
+            return
+        rule, versions = codec.decode_versions(periods)
+        before = self._refreshed.get(rule, {})
+        if not versions or any(n != before.get(name, 1) + 1 for name, n in versions.items()):
+            raise ValueError("data versions of a period follow one another")
+        self._refreshed[rule] = before | versions
 
     def _require_windows(self, windows: dict[str, str]) -> None:
         """Check that a charge names the open window of each of its calendars."""
@@ -389,6 +407,7 @@ class _Fold:
             windows=dict(self._windows),
             delegations=dict(self._delegations),
             time=self._time,
+            refreshed=dict(self._refreshed),
         )
 
 

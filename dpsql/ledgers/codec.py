@@ -272,6 +272,21 @@ def decode_periods(text: str | None) -> tuple[str, tuple[str, ...]]:
     return str(rule), tuple(map(str, names))
 
 
+def encode_versions(rule: str, versions: Mapping[str, int]) -> str:
+    """Return the new data versions of some periods of people under a rule, as canonical JSON.
+
+    >>> encode_versions("month from 2024-01", {"2024-03": 2})
+    '{"rule":"month from 2024-01","versions":{"2024-03":2}}'
+    """
+    return canonical({"rule": rule, "versions": versions})
+
+
+def decode_versions(text: str) -> tuple[str, dict[str, int]]:
+    """Return the rule and the data versions that `encode_versions` wrote."""
+    read = json.loads(text)
+    return str(read["rule"]), {str(name): int(n) for name, n in read["versions"].items()}
+
+
 def encode_holders(
     holders: Iterable[str], windows: Mapping[str, str], further: Iterable[int] = ()
 ) -> str:

@@ -8,7 +8,13 @@ from decimal import Decimal
 from dpsql.ledgers import CUBES, Entry, OwnerAct, SharedAnswer
 from dpsql.ledgers.book import EPOCH
 from dpsql.ledgers.chain import EntryKind, EntryRow, limit_in, loss_in
-from dpsql.ledgers.codec import decode_event, decode_holders, decode_inquiry, decode_periods
+from dpsql.ledgers.codec import (
+    decode_event,
+    decode_holders,
+    decode_inquiry,
+    decode_periods,
+    decode_versions,
+)
 from dpsql.ledgers.debits import query_of
 
 OWNER_ACTS = {
@@ -28,6 +34,8 @@ def read_act(row: EntryRow) -> OwnerAct:
     about = row.analyst or row.budget or ""
     if kind is EntryKind.WINDOW:
         about = f"{row.budget}: {row.question}"
+    if kind is EntryKind.REFRESH and row.detail is not None:
+        about = ", ".join(decode_versions(row.detail)[1])
     reasoned = kind in {
         EntryKind.LIMIT,
         EntryKind.STOPPED,

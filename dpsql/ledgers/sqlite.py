@@ -40,6 +40,7 @@ from dpsql.ledgers.codec import (
     decode_answer,
     encode_answer,
     encode_facts,
+    encode_versions,
 )
 from dpsql.ledgers.debits import append_limit, charges, released
 from dpsql.ledgers.delegates import live_chain, names_above, names_below
@@ -148,6 +149,13 @@ class StoredLedger:
         with self._writing() as book:
             book.append(EntryKind.REFRESH)
             return book.state.data_version
+
+    def refresh_periods(self, rule: str, periods: Sequence[str]) -> None:
+        """Start a data version of some periods; see `Ledger.refresh_periods`."""
+        with self._writing() as book:
+            before = book.state.refreshed.get(rule, {})
+            versions = {name: before.get(name, 1) + 1 for name in periods}
+            book.append(EntryKind.REFRESH, detail=encode_versions(rule, versions))
 
     def record_facts(self, facts: frozenset[Fact], identity: str) -> None:
         """Record the facts of a check; see `Ledger.record_facts`."""
@@ -352,6 +360,14 @@ class StoredLedger:
         """Return the present data version."""
         with self._reading() as book:
             return book.state.data_version
+
+    def period_versions(self, rule: str) -> tuple[tuple[str, int], ...]:
+        """Return the data versions of refreshed periods; see `Ledger.period_versions`."""
+        with self._reading() as book:
+            refreshed = book.state.refreshed
+        others = sum(n - 1 for of in refreshed if of != rule for n in refreshed[of].values())
+        of_others = (("", others),) if others else ()
+        return (*of_others, *sorted(refreshed.get(rule, {}).items()))
 
     def facts(self, identity: str) -> frozenset[Fact]:
         """Return the facts recorded for this data version and these files."""

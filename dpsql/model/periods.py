@@ -26,12 +26,15 @@ class PeriodRule:
     """The periods of a policy: of one length, from the `first` on, in UTC.
 
     `of` has the time column of each private table. `last` is the period of ledger time.
+    `versions` are the data versions of blocks that the owner refreshed alone, with the number of
+    such refreshes under other rules, under the empty name.
     """
 
     every: Renewal
     first: str
     of: tuple[tuple[str, str], ...]
     last: str = field(default="", repr=False)
+    versions: tuple[tuple[str, int], ...] = field(default=(), repr=False)
 
     @property
     def calendar(self) -> Calendar:
@@ -76,9 +79,19 @@ class PeriodRule:
         """Return the time column of a table, ignoring case; None if it has none."""
         return next((c for name, c in self.of if name.lower() == table.lower()), None)
 
-    def at(self, last: str) -> PeriodRule:
-        """Return the rule at another ledger time."""
-        return replace(self, last=last)
+    def at(self, last: str, versions: Iterable[tuple[str, int]] = ()) -> PeriodRule:
+        """Return the rule at another ledger time, with the data versions of its blocks."""
+        return replace(self, last=last, versions=tuple(versions))
+
+    def versions_of(self, blocks: Iterable[str]) -> list[str]:
+        """Return the data versions of these blocks, as a part of a question's digest.
+
+        >>> rule = PeriodRule(Renewal.MONTH, "2024-01", (), "2024-03", (("2024-03", 2),))
+        >>> rule.versions_of(("2024-01", "2024-03")), rule.versions_of(("2024-01",))
+        (['2024-03 version 2'], [])
+        """
+        named = {"", *blocks}
+        return [f"{name} version {number}" for name, number in self.versions if name in named]
 
 
 @dataclass(frozen=True, slots=True)

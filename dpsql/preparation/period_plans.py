@@ -5,7 +5,7 @@ Proof (PRIVACY.md R103). The policy for a query reads the charged blocks alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
 
@@ -21,10 +21,11 @@ from dpsql.compiler.resolve.person_periods import (
 )
 from dpsql.compiler.resolve.resolve import resolve
 from dpsql.compiler.resolve.scopes import Identities
+from dpsql.ledgers import Ledger
 from dpsql.model.algebra import Scan
 from dpsql.model.dataclass import replace
 from dpsql.model.errors import Reason, Refused
-from dpsql.model.periods import ChargedPeriods
+from dpsql.model.periods import ELSEWHERE, NO_TIME, ChargedPeriods, PeriodRule
 from dpsql.model.query_options import Memory
 from dpsql.model.tree import Statement
 from dpsql.model.vocabulary import Budget, Policy
@@ -51,6 +52,37 @@ def choose_blocks(
     relation = resolve(statement, policy, Identities()).relation
     blocks = charged_blocks(relation, policy, evaluate)
     return read_blocks(policy, blocks) if blocks else policy
+
+
+def period_now(rule: PeriodRule, ledger: Ledger) -> PeriodRule:
+    """Return the rule at ledger time, with the data versions of its periods."""
+    return rule.at(ledger.window(rule.calendar).name, ledger.period_versions(rule.text))
+
+
+def require_refreshable(policy: Policy, periods: Sequence[str], ledger: Ledger) -> PeriodRule:
+    """Return the rule at ledger time if these of its blocks can be refreshed alone.
+
+    Raises `Refused`.
+    """
+    rule = policy.period
+    if rule is None:
+        raise _not_refreshed("the policy has no period: run dpsql refresh")
+    if policy.moves:
+        why = "rows of this database may change in every period: run dpsql refresh"
+        raise _not_refreshed(why)
+    present = period_now(rule, ledger)
+    for name in periods:
+        if name not in present.blocks:
+            first, last = present.names[0], present.names[-1]
+            span = f"from {first} to {last}, or {NO_TIME}, or {ELSEWHERE}"
+            raise _not_refreshed(f"{name!r} is no {rule.every.value} {span}; name each one")
+    if len({*periods}) < len(periods):
+        raise _not_refreshed("a period is named twice")
+    return present
+
+
+def _not_refreshed(why: str) -> Refused:
+    return Refused(Reason.BAD_OPTION, option="periods", why=why)
 
 
 @contextmanager

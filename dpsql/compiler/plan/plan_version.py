@@ -27,13 +27,15 @@ def plan_version(policy: Policy, read: Mapping[str, frozenset[str] | None]) -> s
     """Return the sha256 (hex) of the unit, and of the tables and columns that a plan reads.
 
     `read` has columns in lower case by table (None: all of them). Tables that links lead to from
-    there count too.
+    there count too, and the data version of each charged period that was refreshed (PRIVACY.md
+    R103).
     """
     parts = [repr(policy.unit), *([str(policy.data)] if policy.moves else [])]
     tables = sorted(_with_targets(policy, list(read)), key=lambda table: table.name)
     parts += [_table(table, read.get(table.name, frozenset())) for table in tables]
     longest = policy.limits.max_text_length
     parts += [f"texts of {longest}"] if longest != LONGEST_TEXT else []
+    parts += [] if policy.period is None else policy.period.versions_of(policy.charged)
     of = policy.database if policy.database.public is None else policy.database.public
     names = {table.name for table in tables}
     used = {each for each in (*policy.database.formats, *of.formats) if each[0] in names}

@@ -30,24 +30,36 @@ if TYPE_CHECKING:
 @click.command()
 @with_policy
 @click.option("--record", is_flag=True, help="Check the new data and record what they confirm.")
-def refresh(settings: CommandSettings, *, record: bool) -> None:
+@click.option(
+    "--periods",
+    metavar="NAMES",
+    help="New data of these periods of people alone, such as 2026-10,2026-11.",
+)
+def refresh(settings: CommandSettings, *, record: bool, periods: str | None) -> None:
     """Start a new data version: remembered answers and recorded facts no longer count.
 
-    Reports sealed by `dpsql local collect` become rows. A running server reloads policy, users and
-    certificate, and keeps its connections.
+    With --periods, answers about other periods still count. Reports sealed by `dpsql local collect`
+    become rows. A running server reloads policy, users and certificate, and keeps its connections.
     """
     for name, rows in settings.publish(settings.policy):
         note(f"{name} has {rows:,} more reports.")
+    if periods is not None:
+        names = [name.strip() for name in periods.split(",")]
+        with settings.open(settings.policy) as proxy:
+            proxy.refresh(names)
+            click.echo(f"new data of {', '.join(names)}")
+            if not record:
+                warn_of_lapsed_facts(proxy)
     if record:
         from dpsql.owner.check import check_policy  # noqa: PLC0415
 
-        checked = check_policy(settings.policy, record=True, refresh=True)
+        checked = check_policy(settings.policy, record=True, refresh=periods is None)
         _show(settings.policy, checked.reviews)
         note("A new data version has begun; the facts that it confirms are recorded.")
-        return
-    with settings.open(settings.policy) as proxy:
-        click.echo(f"data version {proxy.refresh()}")
-        warn_of_lapsed_facts(proxy)
+    elif periods is None:
+        with settings.open(settings.policy) as proxy:
+            click.echo(f"data version {proxy.refresh()}")
+            warn_of_lapsed_facts(proxy)
 
 
 @click.command()
