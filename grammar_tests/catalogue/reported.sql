@@ -86,3 +86,84 @@ SELECT json_object_agg(nspname, nspname = 'public' ORDER BY nspname)::text FROM 
 -- ask
 SELECT pg_stat_get_last_vacuum_time(0), pg_stat_get_dead_tuples(0)
 ;
+
+-- ask
+SELECT EXISTS (SELECT FROM pg_tables WHERE schemaname = 'public' AND tablename = 'orders'), NOT EXISTS (SELECT FROM pg_class WHERE relname = 'nosuch')
+;
+
+-- ask
+SELECT acl.grantor::regrole::text, acl.grantee = current_user::regrole, acl.privilege_type, acl.is_grantable FROM pg_class c, aclexplode(c.relacl) acl WHERE c.relname = 'orders' ORDER BY 2, 3
+;
+
+-- ask
+SELECT acl.grantee, acl.privilege_type FROM pg_class c CROSS JOIN LATERAL aclexplode(COALESCE(c.relacl, acldefault('r', c.relowner))) AS acl WHERE c.relname = 'pg_class' ORDER BY 1, 2
+;
+
+-- ask
+SELECT relname, (aclexplode(relacl)).privilege_type FROM pg_class WHERE relname = 'pg_class' ORDER BY 2
+;
+
+-- ask
+SELECT (aclexplode(nspacl)).grantee, (aclexplode(nspacl)).privilege_type FROM pg_namespace WHERE nspname = 'pg_catalog'
+;
+
+-- ask
+-- differs: of those who log in, an analyst sees itself alone
+SELECT grantee.rolname, g.privilege_type FROM pg_database d, LATERAL aclexplode(d.datacl) g LEFT JOIN pg_roles grantee ON grantee.oid = g.grantee WHERE datname = 'template1'
+;
+
+-- ask
+SELECT acldefault('n', 10), acldefault('d', 10), acldefault('f', 10), acldefault('s', 10)
+;
+
+-- ask
+SELECT jsonb_object_agg(relname, relkind)::text FROM (SELECT relname, relkind FROM pg_class WHERE relnamespace = 2200 AND relkind = 'r' ORDER BY 1) t
+;
+
+-- ask
+SELECT json_object_agg(nspname, oid)::text FROM (SELECT nspname, oid FROM pg_namespace WHERE oid < 100 ORDER BY 1) t
+;
+
+-- ask
+SELECT pg_typeof(1), pg_typeof('a'::text), pg_typeof(now()), pg_typeof(1.5), pg_typeof('x'), pg_typeof(true), pg_typeof(NULL::date)
+;
+
+-- ask
+SELECT pg_typeof(relname), pg_typeof(oid), pg_typeof(relacl), pg_typeof(reltuples) FROM pg_class LIMIT 1
+;
+
+-- ask
+SELECT name, default_version, installed_version FROM pg_available_extensions WHERE name = 'plpgsql'
+;
+
+-- ask
+SELECT collation_name, pad_attribute, collation_schema FROM information_schema.collations WHERE collation_name IN ('C', 'default')
+;
+
+-- ask
+SELECT relname, heap_blks_hit FROM pg_statio_user_tables ORDER BY 1
+;
+
+-- ask
+SELECT sum(heap_blks_hit), sum(heap_blks_read) FROM pg_statio_user_tables
+;
+
+-- ask
+SELECT relname, indexrelname, idx_scan FROM pg_stat_user_indexes ORDER BY 1, 2
+;
+
+-- ask
+SELECT name, abbrev, is_dst FROM pg_timezone_names WHERE name = 'UTC'
+;
+
+-- ask
+SELECT pg_relation_is_updatable('orders'::regclass, false), pg_jit_available() IS NOT NULL
+;
+
+-- ask
+SELECT sum(oid::int8), sum(relnatts) FROM pg_class WHERE relname = 'pg_class'
+;
+
+-- ask
+SELECT (information_schema._pg_expandarray(conkey)).n, (information_schema._pg_expandarray(conkey)).x FROM pg_constraint WHERE contype = 'p' AND conrelid = 'orders'::regclass
+;

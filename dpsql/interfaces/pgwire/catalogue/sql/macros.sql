@@ -107,6 +107,30 @@ CREATE MACRO pg_may_read(o, what) AS (
   ) FROM cat.pg_class AS m_ WHERE m_.oid = o
 );
 
+-- Grants: an item is `holder=letters/giver`, with `*` after a letter that may be passed on.
+CREATE MACRO pg_role_numbers() AS (SELECT map(list(m_.rolname), list(m_.oid)) FROM cat.pg_authid AS m_);
+CREATE MACRO pg_grants(acl) AS flatten(list_transform(
+  list_zip(acl, list_resize([pg_role_numbers()], len(acl), pg_role_numbers())),
+  lambda r: list_transform(
+    regexp_extract_all(split_part(split_part(r[1], '=', 2), '/', 1), '[a-zA-Z][*]?'),
+    lambda p: {
+      'grantor': r[2][trim(split_part(r[1], '/', 2), '"')],
+      'grantee': CASE WHEN starts_with(r[1], '=') THEN 0 ELSE r[2][trim(split_part(r[1], '=', 1), '"')] END,
+      'privilege_type': CASE p[1]
+        WHEN 'r' THEN 'SELECT' WHEN 'a' THEN 'INSERT' WHEN 'w' THEN 'UPDATE' WHEN 'd' THEN 'DELETE'
+        WHEN 'D' THEN 'TRUNCATE' WHEN 'x' THEN 'REFERENCES' WHEN 't' THEN 'TRIGGER' WHEN 'X' THEN 'EXECUTE'
+        WHEN 'U' THEN 'USAGE' WHEN 'C' THEN 'CREATE' WHEN 'c' THEN 'CONNECT' WHEN 'T' THEN 'TEMPORARY' END,
+      'is_grantable': ends_with(p, '*')
+    }
+  )
+));
+CREATE MACRO pg_default_grants(kind, holder) AS list_concat(
+  CASE kind WHEN 'd' THEN ['=Tc/' || holder] WHEN 'f' THEN ['=X/' || holder]
+    WHEN 'T' THEN ['=U/' || holder] WHEN 'l' THEN ['=U/' || holder] ELSE [] END,
+  [holder || '=' || CASE kind WHEN 'r' THEN 'arwdDxt' WHEN 's' THEN 'rwU' WHEN 'd' THEN 'CTc' WHEN 'n' THEN 'UC'
+    WHEN 'f' THEN 'X' WHEN 't' THEN 'C' ELSE 'U' END || '/' || holder]
+);
+
 -- Arrays, and braces, which a template cannot contain.
 CREATE MACRO pg_element(a, i) AS CASE WHEN i > 0 THEN a[i] END;
 CREATE MACRO pg_pairs(a) AS list_transform(a, lambda e, i: {'x': e, 'n': CAST(i AS INTEGER)});

@@ -106,6 +106,35 @@ SELECT
 FROM cat.pg_class AS c JOIN cat.pg_namespace AS n ON n.oid = c.relnamespace
 WHERE pg_is_user_schema(c.relnamespace) AND relkind = 'r';
 
+CREATE VIEW pg_catalog.pg_stat_user_indexes AS
+SELECT
+  x.indrelid AS relid, x.indexrelid, n.nspname AS schemaname, c.relname, i.relname AS indexrelname,
+  0 AS idx_scan, 0 AS idx_tup_read, 0 AS idx_tup_fetch
+FROM cat.pg_index AS x
+JOIN cat.pg_class AS c ON c.oid = x.indrelid
+JOIN cat.pg_class AS i ON i.oid = x.indexrelid
+JOIN cat.pg_namespace AS n ON n.oid = c.relnamespace
+WHERE pg_is_user_schema(c.relnamespace);
+
+CREATE VIEW pg_catalog.pg_statio_user_tables AS
+SELECT
+  c.oid AS relid, n.nspname AS schemaname, relname, 0 AS heap_blks_read, 0 AS heap_blks_hit
+FROM cat.pg_class AS c JOIN cat.pg_namespace AS n ON n.oid = c.relnamespace
+WHERE pg_is_user_schema(c.relnamespace) AND relkind = 'r';
+
+CREATE VIEW pg_catalog.pg_available_extensions AS
+SELECT extname AS name, extversion AS default_version, extversion AS installed_version
+FROM cat.pg_extension;
+
+CREATE VIEW pg_catalog.pg_timezone_names AS
+SELECT 'UTC' AS name, 'UTC' AS abbrev, FALSE AS is_dst;
+
+CREATE VIEW information_schema.collations AS
+SELECT
+  pg_database_name() AS collation_catalog, n.nspname AS collation_schema, c.collname AS collation_name,
+  'NO PAD' AS pad_attribute
+FROM cat.pg_collation AS c JOIN cat.pg_namespace AS n ON n.oid = c.collnamespace;
+
 CREATE VIEW pg_catalog.pg_stat_database AS
 SELECT oid AS datid, datname, 0 AS numbackends FROM cat.pg_database;
 

@@ -11,6 +11,7 @@ from dpsql.interfaces.pgwire.catalogue.translation import casts, oids
 from dpsql.interfaces.pgwire.catalogue.translation.pg_functions import (
     AGGREGATES,
     RANKS,
+    RECORDS,
     aggregate,
     applied,
 )
@@ -221,7 +222,10 @@ def _scalar(node: exp.Expression, scope: PgScope) -> Term:
 
 
 def _exists(node: exp.Exists, scope: PgScope) -> Term:
-    return Term(f"EXISTS ({scope.query(node.this).sql})", oids.BOOL, "exists")
+    query = node.this
+    if isinstance(query, exp.Select) and not query.expressions:  # EXISTS (SELECT FROM t)
+        query = query.select("1")
+    return Term(f"EXISTS ({scope.query(query).sql})", oids.BOOL, "exists")
 
 
 def _in(node: exp.In, scope: PgScope) -> Term:
@@ -396,15 +400,18 @@ def _in_zone(node: exp.AtTimeZone, scope: PgScope) -> Term:
 
 # --- calls ---
 
+_FIELDS = {column.name: column.oid for columns in RECORDS.values() for column in columns}
+"""Types of the columns of all functions that return several."""
+
 
 def call(node: exp.Expression, scope: PgScope) -> Term:
-    """Translate a function call, or `(composite).field` of _pg_expandarray."""
+    """Translate a function call, or `(call).field` of a function that returns several columns."""
     parts = called(node)
     if parts is None:
         composite, name = expression(_bare(node.this), scope), spelled(node.expression)
-        if composite.oid != oids.RECORD or name not in ("x", "n"):
+        if composite.oid != oids.RECORD or name not in _FIELDS:
             refuse("a field of this")
-        return Term(f"({composite.sql}).{name}", oids.INT4 if name == "n" else oids.INT2, name)
+        return Term(f"({composite.sql}).{name}", _FIELDS[name], name)
     schema, function = parts
     name = function_name(function)
     if schema is not None and schema.lower() not in SCHEMAS:

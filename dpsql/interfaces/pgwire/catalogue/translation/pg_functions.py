@@ -10,6 +10,7 @@ from pathlib import Path
 
 from dpsql.interfaces.pgwire.catalogue.translation import casts, oids, pg_json
 from dpsql.interfaces.pgwire.catalogue.translation.pg_terms import (
+    PgColumn,
     PgScope,
     Term,
     refuse,
@@ -31,6 +32,7 @@ AGGREGATES = {
     "json_agg": oids.JSON,
     "jsonb_agg": oids.JSONB,
     "json_object_agg": oids.JSON,
+    "jsonb_object_agg": oids.JSONB,
 }
 """Type of each aggregate; None stands for the type of its argument."""
 
@@ -127,8 +129,14 @@ def _as_json(name: str) -> Callable[[list[Term], PgScope], Term]:
     return lambda arguments, scope: pg_json.to_json(arguments, scope).named(name)
 
 
+def _typeof(arguments: list[Term], _scope: PgScope) -> Term:
+    (value,) = arguments if len(arguments) == 1 else refuse("pg_typeof of several values")
+    return Term(f"CAST({value.oid} AS BIGINT)", oids.REGTYPE, "pg_typeof")
+
+
 _WRITTEN = {
     "format": _format,
+    "pg_typeof": _typeof,
     "json_build_object": pg_json.json_build_object,
     "json_build_array": pg_json.json_build_array,
     "jsonb_build_object": pg_json.as_jsonb(
@@ -170,6 +178,13 @@ def _expanded(name: str, arguments: list[Term], _scope: PgScope) -> Term:
     return Term(f"unnest(pg_pairs({arguments[0].sql}))", oids.RECORD, name)
 
 
+def _exploded(name: str, arguments: list[Term], scope: PgScope) -> Term:
+    """Return the grants of an array of ACL items, one for each holder and privilege."""
+    (items,) = arguments if len(arguments) == 1 else refuse("aclexplode of several values")
+    array = casts.typed(items, oids.ARRAYS[oids.ACLITEM], scope)
+    return Term(f"unnest(pg_grants({array.sql}))", oids.RECORD, name)
+
+
 def _itself(name: str, arguments: list[Term], scope: PgScope) -> Term:
     relation = casts.typed(arguments[0], oids.REGCLASS, scope)
     return Term(f"unnest([{relation.sql}])", oids.REGCLASS, name)
@@ -180,9 +195,21 @@ SETS: dict[str, Callable[[str, list[Term], PgScope], Term]] = {
     "generate_series": _series,
     "generate_subscripts": _subscripts,
     "_pg_expandarray": _expanded,
+    "aclexplode": _exploded,
     "pg_partition_ancestors": _itself,
 }
 """Functions that return rows: in a SELECT list, or as a table of one column."""
+
+RECORDS = {
+    "_pg_expandarray": (PgColumn("x", oids.INT2), PgColumn("n", oids.INT4)),
+    "aclexplode": (
+        PgColumn("grantor", oids.OID),
+        PgColumn("grantee", oids.OID),
+        PgColumn("privilege_type", oids.TEXT),
+        PgColumn("is_grantable", oids.BOOL),
+    ),
+}
+"""Columns of the functions that return rows of several."""
 
 TIMES = frozenset("now transaction_timestamp statement_timestamp clock_timestamp".split())
 """Time functions, which do not make a query one of the catalogue."""
@@ -202,13 +229,15 @@ def aggregate(name: str, items: list[Term], distinct: str, order: str) -> Term:
         return written if name == "json_agg" else replace(written, oid=oids.JSONB, name=name)
     if name == "json_object_agg":
         return pg_json.json_object_agg(items, distinct, order)
+    if name == "jsonb_object_agg":
+        return pg_json.jsonb_object_agg(items, distinct)
     oid = AGGREGATES[name]
     if name == "array_agg":
         oid = oids.ARRAYS.get(items[0].oid) or refuse("an array of this type")
     shadow = {"array_agg": "list", "every": "bool_and"}.get(name, name)
     sql = f"{shadow}({distinct}{', '.join(t.sql for t in items)}{order})"
     if name == "sum":
-        if items[0].oid == oids.NUMERIC:
-            return Term(sql, oids.NUMERIC, name)
+        if items[0].oid in (oids.INT8, oids.NUMERIC):
+            return Term(f"CAST({sql} AS DECIMAL(38, 0))", oids.NUMERIC, name)
         sql = f"CAST({sql} AS BIGINT)"
     return Term(sql, items[0].oid if oid is None else oid, name)

@@ -104,7 +104,20 @@ def json_agg(value: Term, distinct: str, order: str) -> Term:
 
 def json_object_agg(items: Sequence[Term], distinct: str, order: str) -> Term:
     """Translate JSON_OBJECT_AGG of labels and values."""
-    if distinct or len(items) != len(("label", "value")):
-        refuse("this json_object_agg")
-    listed = f"string_agg({_pair(items[0], items[1], ' : ')}, ', '{order})"
+    label, value = _labelled(items, distinct)
+    listed = f"string_agg({_pair(label, value, ' : ')}, ', '{order})"
     return Term(f"('{{ ' || {listed} || ' }}')", oids.JSON, "json_object_agg")
+
+
+def jsonb_object_agg(items: Sequence[Term], distinct: str) -> Term:
+    """Translate JSONB_OBJECT_AGG, which sorts short labels first."""
+    label, value = _labelled(items, distinct)
+    text = f"CAST({label.sql} AS VARCHAR)"
+    listed = f"string_agg({_pair(label, value, ': ')}, ', ' ORDER BY strlen({text}), {text})"
+    return Term(f"('{{' || {listed} || '}}')", oids.JSONB, "jsonb_object_agg")
+
+
+def _labelled(items: Sequence[Term], distinct: str) -> tuple[Term, Term]:
+    if distinct or len(items) != len(("label", "value")):
+        refuse("this object of JSON")
+    return items[0], items[1]

@@ -22,6 +22,7 @@ from dpsql.interfaces.pgwire.catalogue.translation.pg_expressions import (
 )
 from dpsql.interfaces.pgwire.catalogue.translation.pg_functions import (
     AGGREGATES,
+    RECORDS,
     SETS,
     TIMES,
     is_known,
@@ -463,10 +464,9 @@ def _function(node: exp.Expression, inner: exp.Expression, scope: PgScope) -> st
         sql = f"(SELECT {item.sql} AS {identifier(item.name)})"
         return _aliased(sql, [item.column], node, scope, item.name)
     if item.oid == oids.RECORD:
-        sql = f"(SELECT e.x, e.n FROM (SELECT {item.sql}) AS q(e))"
-        return _aliased(
-            sql, [PgColumn("x", oids.INT2), PgColumn("n", oids.INT4)], node, scope, name
-        )
+        listed = ", ".join(f"e.{column.name}" for column in RECORDS[name])
+        sql = f"(SELECT {listed} FROM (SELECT {item.sql}) AS q(e))"
+        return _aliased(sql, RECORDS[name], node, scope, name)
     columns = [PgColumn(own, item.oid)]
     if node.args.get("ordinality"):
         columns.append(PgColumn("ordinality", oids.INT8))
