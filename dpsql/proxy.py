@@ -40,6 +40,7 @@ from dpsql.policy.bind import vouched_for
 from dpsql.policy.draft import Draft
 from dpsql.policy.load import load
 from dpsql.policy.restrict import restrict_to, rows_granted
+from dpsql.policy.role_sections import WrittenRoles
 from dpsql.preparation.bound_policy import bound, reached, store_present
 from dpsql.preparation.compilation import Compiler
 from dpsql.preparation.engine_kinds import dialects, opened
@@ -100,6 +101,7 @@ class Proxy:
         self._rebind = rebind or (lambda: policy)
         self.accepted = self.recorded()
         self._stops, self.systems = RunningStops(), SideSystems()
+        self.roles: WrittenRoles | None = None
 
     @property
     def policy(self) -> Policy:
@@ -131,10 +133,13 @@ class Proxy:
             ledger = open_ledger(draft.ledger)
             rebind = partial(bound, draft, engine, ledger)
             reach = partial(reached, rebind)
-            return cls(reach(), engine, ledger, rebind=reach, compiler=compiler)
+            proxy = cls(reach(), engine, ledger, rebind=reach, compiler=compiler)
+            proxy.roles = WrittenRoles(draft, load)
+            ledger.record_roles(str(proxy.roles))
         except BaseException:
             engine.close()
             raise
+        return proxy
 
     def ask(self, request: Request, stop: Stop | None = None) -> Answer:
         """Answer a query, charging the analyst's budget unless the answer is remembered.
@@ -327,6 +332,10 @@ class Proxy:
         """
         stamp = self.vault.stamp(seconds, self.policy.limits.time_resolution)
         return stamp and (stamp, self.systems.changes)
+
+    def has_other_roles(self) -> bool:
+        """Test, once for each edit, whether the policy file has other roles than this proxy."""
+        return self.roles is not None and self.roles.have_changed()
 
     def recorded(self) -> object:
         """Return the data version, its facts, the present store, and the limits that the owner

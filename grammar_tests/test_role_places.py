@@ -418,7 +418,9 @@ def texts_of(proxy: Proxy, *args: str) -> list[str]:
     settings = CommandSettings(open=lambda _path: opened)
     said = CliRunner().invoke(main, ["history", "--format", "json", *args], obj=settings)
     assert said.exit_code == 0, said.output
-    return [row["text"] for row in json.loads(said.stdout) if row["text"]]
+    return [
+        row["text"] for row in json.loads(said.stdout) if row["what"] == "charge" and row["text"]
+    ]
 
 
 @pytest.mark.full("opens a proxy for each item")

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from unittest.mock import patch
 
 import psycopg
 import pytest
@@ -18,6 +19,7 @@ import pytest
 from dpsql.interfaces.pgwire import server, tls
 from dpsql.interfaces.pgwire.login_file import User, verifier_of
 from dpsql.owner.check import check_policy
+from dpsql.policy.load import load
 from dpsql.preparation.bound_policy import facts_lapsed
 from dpsql.proxy import Proxy
 from grammar_tests import world
@@ -86,6 +88,47 @@ def test_confirmed_limits_reach_who_is_connected(place: Place) -> None:
         assert client.execute(f"{CUSTOMERS} WHERE age > 20").fetchone()
 
 
+def narrow(policy: Path) -> None:
+    """Grant ana one public table, and others all."""
+    text = policy.read_text(encoding="utf-8")
+    others = [name for name, _ in load(str(policy)).analysts if name != "ana"]
+    whole = f'[roles.whole]\nanalysts = {json.dumps(others)}\ntables = "all"\n'
+    own = '[roles.small]\nanalysts = ["ana"]\ntables = ["countries"]\n'
+    policy.write_text(f"{text}\n{whole}\n{own}", encoding="utf-8")
+
+
+@pytest.mark.full("opens servers or connects clients")
+def test_a_narrower_role_reaches_who_is_connected_and_stands_in_the_history(place: Place) -> None:
+    """Without a signal and without a refresh, as the policy file alone is edited."""
+    before = place.policy.read_text(encoding="utf-8")
+    with place.connect() as client, place.connect("bob") as other:
+        assert client.execute(CUSTOMERS).fetchone()
+        narrow(place.policy)
+        until(lambda: place.events().count("reloaded") == 1)
+        with pytest.raises(psycopg.errors.UndefinedTable):
+            client.execute(CUSTOMERS)
+        assert client.execute(COUNTRIES).fetchone() == (3,)
+        assert other.execute(CUSTOMERS).fetchone()
+        place.policy.write_text(before, encoding="utf-8")
+        until(lambda: place.events().count("reloaded") == 2)
+        assert client.execute(CUSTOMERS).fetchone()
+    with Proxy.open(str(place.policy)) as proxy:
+        wide, small, *others = proxy.ledger.acts(10)
+        assert [wide.what, small.what] == ["roles", "roles"]
+        assert "roles" not in [act.what for act in others]
+        assert "small (ana): countries" in small.reason
+        assert wide.reason.startswith("no roles")
+
+
+@pytest.mark.full("opens servers or connects clients")
+def test_wrong_twin_a_server_that_reads_no_roles_keeps_the_old_ones(place: Place) -> None:
+    with patch.object(Proxy, "has_other_roles", return_value=False), place.connect() as client:
+        narrow(place.policy)
+        dpsql(place.policy, "tables")  # another process, for longer than the server's watch
+        assert "reloaded" not in place.events()
+        assert client.execute(CUSTOMERS).fetchone()
+
+
 @pytest.mark.full("opens servers or connects clients")
 def test_what_runs_ends_on_the_old_data(place: Place) -> None:
     engine = WatchedEngine(place.door.proxy.vault.engine)
@@ -110,8 +153,9 @@ def test_a_policy_that_cannot_be_taken_up_changes_nothing(place: Place) -> None:
         place.policy.write_text(text + "\n[nonsense]\n", encoding="utf-8")
         place.renew()
         assert client.execute(CUSTOMERS).fetchone()
-        (event,) = [json.loads(line) for line in place.door.lines if "reload_failed" in line]
-        assert "nonsense" in event["why"]
+        failed = [json.loads(line) for line in place.door.lines if "reload_failed" in line]
+        assert all("nonsense" in event["why"] for event in failed)
+        assert 1 <= len(failed) <= 2  # the watch reads the roles of each edit, too
         place.policy.write_text(text, encoding="utf-8")
         place.renew()
         assert place.events()[-1] == "reloaded"

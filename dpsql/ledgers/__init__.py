@@ -517,6 +517,9 @@ class Ledger(Protocol):
         Empty if they are about another data version or files with another identity.
         """
 
+    def record_roles(self, roles: str) -> None:
+        """Record what the roles of the policy grant, in words, unless that was recorded last."""
+
     def record_late(self, analyst: str, query_id: str) -> None:
         """Record durably that a query's answer came later than predicted."""
 

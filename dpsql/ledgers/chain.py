@@ -40,7 +40,7 @@ class EntryKind(StrEnum):
     ANSWER = "answer"  # detail: sha256 (hex) of the stored answer of query_id
     REFRESH = "refresh"  # detail: the data versions of some periods; None for all data
     FACTS = "facts"  # detail: facts and the identity of the files
-    ACCEPTED = "accepted"  # detail: the file's identity
+    ACCEPTED = "accepted"  # detail: the file's identity; or event: the roles of the policy
     LATE = "late"  # of an analyst; detail: the query id
     STOPPED = "stopped"  # a budget or an analyst; detail: the owner's reason
     RESUMED = "resumed"  # as above; clears an analyst's late answers
@@ -93,6 +93,7 @@ class State:
     that states all of this. `windows` are the open ones, by the text of their calendar.
     `delegations` are by agent, also ended ones. `time` is the latest since the first of them.
     `refreshed` has the data versions of periods that were refreshed alone, by rule.
+    `roles` are those of the policy that was opened last, in words.
     """
 
     sequence: int = -1
@@ -113,6 +114,7 @@ class State:
     delegations: delegates.Delegations = field(default_factory=dict)
     time: int = 0
     refreshed: dict[str, dict[str, int]] = field(default_factory=dict)
+    roles: str = ""
 
     def charged(self) -> set[str]:
         """Return all analysts with losses, and all who received answers."""
@@ -157,6 +159,7 @@ class State:
                 **({"windows": windows} if windows else {}),
                 **({"delegations": agents, "time": self.time} if agents else {}),
                 **({"refreshed": self.refreshed} if self.refreshed else {}),
+                **({"roles": self.roles} if self.roles else {}),
                 "ledger": self.ledger,
                 "data_version": self.data_version,
                 "facts": codec.encode_facts(self.facts, self.files),
@@ -200,6 +203,7 @@ def checkpointed(row: EntryRow, recorded: bytes) -> State:
             delegations=delegates.read_delegations(read.get("delegations", ())),
             time=max(row.time, read["time"]) if "time" in read else 0,
             refreshed={rule: dict(of) for rule, of in read.get("refreshed", {}).items()},
+            roles=str(read.get("roles", "")),
         )
     except (TypeError, ValueError, KeyError):
         raise BrokenChain(row.sequence) from None
@@ -257,6 +261,7 @@ class _Fold:
         self._stopped, self._windows = set(state.stopped), dict(state.windows)
         self._delegations, self._time = dict(state.delegations), state.time
         self._refreshed = dict(state.refreshed)
+        self._roles = state.roles
 
     def add(self, row: EntryRow) -> None:
         """Add one checked row; raises ValueError, TypeError or KeyError if it is invalid."""
@@ -265,8 +270,10 @@ class _Fold:
                 self._debit(row)
             case EntryKind.SHARED:
                 self._share(row)
-            case EntryKind.ANSWER | EntryKind.ACCEPTED:
+            case EntryKind.ANSWER:
                 pass
+            case EntryKind.ACCEPTED:
+                self._roles = self._roles if row.event is None else row.event
             case EntryKind.LATE:
                 self._late[str(row.analyst)] = self._late.get(str(row.analyst), 0) + 1
             case EntryKind.STOPPED:
@@ -408,6 +415,7 @@ class _Fold:
             delegations=dict(self._delegations),
             time=self._time,
             refreshed=dict(self._refreshed),
+            roles=self._roles,
         )
 
 

@@ -162,6 +162,15 @@ class StoredLedger:
         with self._writing() as book:
             book.append(EntryKind.FACTS, detail=encode_facts(facts, identity))
 
+    def record_roles(self, roles: str) -> None:
+        """Record the roles of the policy if they are others; see `Ledger.record_roles`."""
+        with self._reading() as book:
+            before = book.state.roles
+        if before != roles:
+            with self._writing() as book:
+                if book.state.roles != roles:
+                    book.append(EntryKind.ACCEPTED, event=roles)
+
     def record_late(self, analyst: str, query_id: str) -> None:
         """Record a late answer; see `Ledger.record_late`."""
         with self._writing() as book:

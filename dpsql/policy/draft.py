@@ -147,6 +147,10 @@ class DraftGrant:
     columns: tuple[str, ...] | None = None
     rows: str | None = None
 
+    def __str__(self) -> str:
+        columns = "" if self.columns is None else f" ({', '.join(self.columns)})"
+        return f"{self.table}{columns}" + ("" if self.rows is None else f" where {self.rows}")
+
 
 @dataclass(frozen=True, slots=True)
 class DraftRole:
@@ -155,6 +159,10 @@ class DraftRole:
     name: str
     analysts: frozenset[str]
     grants: tuple[DraftGrant, ...] | None
+
+    def __str__(self) -> str:
+        granted = "all tables" if self.grants is None else "; ".join(map(str, self.grants))
+        return f"{self.name} ({', '.join(sorted(self.analysts))}): {granted}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
-from dpsql.policy.draft import DraftGrant, DraftRole
+from dpsql.model.errors import PolicyError
+from dpsql.policy.draft import Draft, DraftGrant, DraftRole
 from dpsql.policy.policy_keys import only_keys
 from dpsql.policy.value_reader import Reader
 
@@ -72,3 +74,28 @@ def _grant(reader: Reader, table: str) -> DraftGrant:
         reader.fail("columns", "columns is no list of columns.", 'Write columns = ["a", "b"].')
     reader.distinct(tuple(columns), "columns")
     return DraftGrant(table, tuple(columns), rows)
+
+
+class WrittenRoles:
+    """Roles of a policy file, to be compared with those that it had when it was loaded."""
+
+    def __init__(self, draft: Draft, load: Callable[[str], Draft]) -> None:
+        self._draft, self._load = draft, load
+        self._read: tuple[int, int, int] | None = None
+
+    def __str__(self) -> str:
+        return " | ".join(map(str, self._draft.roles))
+
+    def have_changed(self) -> bool:
+        """Test, once for each state of the file, whether it has other roles now, or a mistake."""
+        try:
+            about = Path(self._draft.path).stat()
+            read = about.st_ino, about.st_size, about.st_mtime_ns
+            if read == self._read:
+                return False
+            self._read = read
+            return self._load(self._draft.path).roles != self._draft.roles
+        except OSError:
+            return False
+        except PolicyError:
+            return True

@@ -373,8 +373,9 @@ class Server:
                 self._telemetry.count("workers_lost")
                 self._telemetry.event("worker_lost", process=worker.process, exit=worker.exit)
             try:
-                recorded = await asyncio.to_thread(self.present.proxy.recorded)
-                if recorded != self._seen:
+                proxy = self.present.proxy
+                recorded = await asyncio.to_thread(proxy.recorded)
+                if recorded != self._seen or await asyncio.to_thread(proxy.has_other_roles):
                     self._seen = recorded
                     await self.renew()
                 users = await asyncio.to_thread(self.present.users)
