@@ -10,27 +10,44 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from decimal import Decimal
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import MappingProxyType
+from typing import Any
 from unittest.mock import patch
 
 import pytest
 
+from dpsql.compiler.plan.plan_version import BY_PLAN
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.dialects.duckdb.duckdb_dialect import DUCKDB
+from dpsql.dialects.statements.statement_table import read_system_statement
+from dpsql.engines import Stop
 from dpsql.engines.duckdb.declared_schema import tables as declared
 from dpsql.model.dataclass import replace
 from dpsql.model.errors import Refused
 from dpsql.model.file_formats import FileFormat
+from dpsql.model.query_options import Memory
 from dpsql.model.schema import Schema
-from dpsql.model.vocabulary import Policy
+from dpsql.model.vocabulary import Policy, Request
 from dpsql.policy.bind import bind
 from dpsql.policy.load import load
 from dpsql.preparation import prepare
+from dpsql.preparation.compilation import Compiler
 from dpsql.preparation.public_data import PublicTables
+from dpsql.preparation.question import Account, Cost
+from dpsql.preparation.streams import stream
 from dpsql.proxy import Proxy
+from dpsql.systems.models import gradient_plan, moments_plan
+from dpsql.systems.models.model_statement import CreateModel, model_statement
+from dpsql.systems.models.models import ListModels
+from dpsql.systems.models.moments_plan import MomentsWish
+from dpsql.systems.synthesis import synthesis_plan
+from dpsql.systems.synthesis.synthesis_plan import SynthesisWish
+from dpsql.systems.watch.monitor import Watch, WatchAll
+from dpsql.vault.answer_cache import AnswerCache
 from grammar_tests import world
 from grammar_tests.bound import CATALOGS
 from grammar_tests.laws import PlainEngine, compiled
@@ -122,6 +139,112 @@ def test_texts_that_are_cut_elsewhere_are_other_questions() -> None:
         assert [before[sql].question == after[sql].question for sql in ASKED] == [same] * len(ASKED)
 
 
+def of_model(compiler: Compiler) -> tuple[str, list[Prepared]]:
+    text = "SELECT age, income FROM customers"
+    plan = moments_plan.planned(compiler, MomentsWish(asked(text)), Stop())
+    return plan.cost.question, [plan.prepared]
+
+
+def of_gradient(compiler: Compiler) -> tuple[str, list[Prepared]]:
+    text = "SELECT vip, age FROM customers WHERE vip IS NOT NULL"
+    written = read_system_statement(
+        "CREATE MODEL m OPTIONS(model_type = 'logistic_reg', label = 'vip', method = 'gradient')"
+        f" AS {text}"
+    )
+    assert written is not None
+    said = model_statement(written)
+    assert isinstance(said, CreateModel)
+    plan = gradient_plan.planned(compiler, MomentsWish(asked(text)), said, Stop())
+    return plan.cost.question, [plan.prepared]
+
+
+def of_rows(compiler: Compiler) -> tuple[str, list[Prepared]]:
+    text = "SELECT segment, vip FROM customers"
+    plan = synthesis_plan.planned(compiler, SynthesisWish(asked(text)), Stop())
+    return plan.cost.question, [*plan.singles, *plan.pairs.values()]
+
+
+def of_watch(compiler: Compiler) -> tuple[str, list[Prepared]]:
+    text = "SELECT status, COUNT(amount) AS n FROM orders GROUP BY status"
+    prepared = compiler.prepared(compiler.read(asked(text), Stop()))
+    return stream(prepared, DUCKDB).question, [prepared]
+
+
+def of_cube(compiler: Compiler) -> tuple[str, list[Prepared]]:
+    text = "SELECT COUNT(*) AS n FROM customers WHERE segment = 'consumer'"
+    table = compiler.prepared(compiler.read(asked(text), Stop())).wide
+    assert table is not None
+    digests = *table.measured.keys, *table.measured.parts
+    return "|".join((table.prepared.question, *digests)), [table.prepared]
+
+
+def asked(text: str) -> Request:
+    return Request(text, "ana", epsilon=Decimal(1))
+
+
+SYSTEMS: dict[str, tuple[Callable[[Compiler], tuple[str, list[Prepared]]], str]] = {
+    "a model by second moments": (of_model, "age income customers"),
+    "a model by gradients": (of_gradient, "vip age customers"),
+    "synthetic rows": (of_rows, "segment vip customers"),
+    "a watched stream": (of_watch, "status amount orders"),
+    "a cube": (of_cube, "segment city vip age country income customers"),  # its table's columns
+}
+"""What side systems charge for, with the words of the edits that may change it."""
+
+
+@cache
+def of_systems(old: str = "") -> Mapping[str, tuple[str, object] | None]:
+    """The identity and the decisive parts of each system's measurement, after an edit.
+
+    None where it is refused.
+    """
+    whole = policy(old, EDITS[old][0]) if old else policy()
+    budgets = tuple(replace(each, memory=Memory.WIDE) for each in whole.budgets)
+    compiler = Compiler(replace(whole, budgets=budgets), ENGINE.public)
+    made = dict[str, tuple[str, object] | None]()
+    for name, (plan_of, _) in SYSTEMS.items():
+        try:
+            question, parts = plan_of(compiler)
+        except Refused:
+            made[name] = None
+            continue
+        made[name] = question, [decisive(each, whole) for each in parts]
+    return MappingProxyType(made)
+
+
+def forgotten_by_systems(
+    old: str, systems: Callable[..., Mapping[str, tuple[str, object] | None]] = of_systems
+) -> list[str]:
+    """The systems whose measurement an edit changes while its identity stays."""
+    before, after = systems(), systems(old)
+    pairs = {name: (one, after[name]) for name, one in before.items()}
+    return [
+        name
+        for name, (one, other) in pairs.items()
+        if one and other and one[1] != other[1] and one[0] == other[0]
+    ]
+
+
+@pytest.mark.full("compiles five measurements for each edit")
+@pytest.mark.parametrize("old", EDITS)
+def test_an_edit_charges_a_side_system_again_only_where_it_reads_it(old: str) -> None:
+    """Models, synthetic rows, watched streams and cubes."""
+    _, words = EDITS[old]
+    before, after = of_systems(), of_systems(old)
+    assert forgotten_by_systems(old) == []
+    for name, (_, read) in SYSTEMS.items():
+        assert before[name] is not None, name
+        if words and not {*words.split()} & {*read.split()}:
+            assert after[name] == before[name], name
+
+
+def test_wrong_twin_a_system_that_forgets_the_policy_is_found() -> None:
+    with patch.object(prepare, "plan_version", lambda _policy, _read: ""):
+        old = 'neighbours = "add_remove"'
+        found = forgotten_by_systems(old, of_systems.__wrapped__)
+    assert found == [name for name in SYSTEMS if name != "a watched stream"]  # another statement
+
+
 def decisive(plan: Prepared, policy: Policy) -> object:
     """What the integers and the guarantee are: statements, distances and noise, and the unit."""
     assert plan.plan is not None
@@ -188,3 +311,56 @@ def test_hiding_a_column_charges_no_other_question_again(tmp_path: Path) -> None
         assert all(answer.receipt and answer.receipt.remembered for answer in again)
         with pytest.raises(Refused):
             proxy.ask(request(ASKED[3], "1"))
+
+
+MADE = (
+    "CREATE MODEL aged OPTIONS(model_type = 'pca') AS SELECT age, income FROM customers",
+    "CREATE SYNTHETIC TABLE drawn AS SELECT segment, vip FROM customers",
+)
+WATCHED = WatchAll(Watch("ana", Decimal(5), 2, Decimal(1)), (asked(ASKED[5]),))
+UNUSED = (
+    ("city = {}", "city = { hidden = true }"),
+    ("max_groups_per_unit = 4", "max_groups_per_unit = 1"),
+)
+
+
+def charges_after(file: Path, *edits: tuple[str, str]) -> tuple[int, list[str]]:
+    """How many of the objects are charged again after an edit, and which names there are then."""
+    edited_text = file.read_text(encoding="utf-8")
+    entries = charges(file)
+    for old, new in edits:
+        assert old in edited_text
+        edited_text = edited_text.replace(old, new)
+    file.write_text(edited_text, encoding="utf-8")
+    with Proxy.open(str(file)) as proxy:
+        names = [each.name for each in proxy.run(ListModels("ana"))]
+        names += [each.name for each in proxy.own_tables("ana")]
+    return charges(file) - entries, names
+
+
+def charges(file: Path) -> int:
+    """The charges once each object is made or watched."""
+    with Proxy.open(str(file)) as proxy:
+        for text in MADE:
+            proxy.ask(asked(text))
+        proxy.run(WATCHED)
+        return sum(bool(entry.loss.amount) for entry in proxy.ledger.history(None, 100))
+
+
+@pytest.mark.full("opens a proxy for each step")
+def test_models_rows_and_monitors_outlive_an_edit_of_what_they_do_not_read(tmp_path: Path) -> None:
+    file = shop(tmp_path / "shop")
+    assert charges_after(file, *UNUSED) == (0, ["aged", "drawn"])
+    assert charges_after(file, ("[0.0, 200000.0]", "[0.0, 300000.0]")) == (1, ["drawn"])
+    assert charges_after(file, ('"add_remove"', '"replace"'))[0] == 3
+
+
+@pytest.mark.full("opens a proxy for each step")
+def test_wrong_twin_objects_by_the_whole_policy_are_charged_again(tmp_path: Path) -> None:
+    def of_policy(self: AnswerCache, compiler: Compiler, payer: Account, cost: Cost) -> Any:
+        key = payer.analyst, cost.question + compiler.policy.version
+        return self._ledger.recall(*key, BY_PLAN, payer.epsilon)
+
+    with patch.object(AnswerCache, "recall_cost", of_policy):
+        again, _ = charges_after(shop(tmp_path / "shop"), *UNUSED)
+    assert again == len((*MADE, WATCHED))

@@ -74,8 +74,7 @@ def explained_creation(
 ) -> Explanation:
     """Return the explanation of a named object that is measured once; a remembered one is free."""
     standing, budget = vault.till.standing(account), account.budget
-    version = compiler.policy.version
-    recalled = vault.ledger.recall(account.analyst, cost.question, version, account.epsilon)
+    recalled = vault.memory.recall_cost(compiler, account, cost)
     charge = cost.loss if recalled is None else Loss(0)
     refusals = _refusals(vault, account) if recalled is None else []
     return Explanation(

@@ -1,7 +1,8 @@
 """Names of paid objects (models, synthetic tables), read from the texts in the ledger.
 
-A name lasts as long as policy and data. A free object, remembered under another name, is recorded
-too, up to a limit that protects the ledger. Beyond it, a name lasts as long as the process.
+A name lasts as long as the data. Its object is there as long as the policy says the same of what
+its measurement reads. A free object, remembered under another name, is recorded too, up to a limit
+that protects the ledger. Beyond it, a name lasts as long as the process.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from hashlib import sha256
 from threading import Lock
 from typing import Generic, Protocol, Self, TypeAlias, TypeVar
 
+from dpsql.compiler.plan.plan_version import BY_PLAN
 from dpsql.ledgers import Entry, Inquiry
 from dpsql.model.dataclass import dataclass
 from dpsql.model.errors import Reason, Refused
@@ -100,7 +102,7 @@ def write_down(compiler: Compiler, vault: Vault, request: Request) -> str:
     query_id = secrets.token_hex(8)
     inquiry = Inquiry(request.door, request.client, request.sql)
     cost = Cost(sha256(query_id.encode()).hexdigest(), Event(()), Loss(0))
-    vault.ledger.charge(payer.charge(query_id, cost, compiler.policy.version, inquiry))
+    vault.ledger.charge(payer.charge(query_id, cost, BY_PLAN, inquiry))
     vault.ledger.remember(query_id, ())
     return query_id
 
@@ -130,7 +132,7 @@ class PaidNames(Generic[T]):
         self._read = read
         self._names: dict[Owner, dict[str, T]] = {}
         self._seen: dict[Owner, _Seen] = {}
-        self._own: set[str] = set()
+        self._own: set[tuple[Owner, str]] = set()
         self._free: Counter[Owner] = Counter()
         self._lock = Lock()
 
@@ -199,7 +201,7 @@ class PaidNames(Generic[T]):
                 return False
             self._free[whose] += 1
         try:
-            self._own.add(write_down(compiler, vault, request))
+            self._own.add((whose, write_down(compiler, vault, request)))
         except Refused:
             return False
         return True
@@ -209,7 +211,7 @@ class PaidNames(Generic[T]):
         with self._lock:
             others = {name: each for name, each in self._names[whose].items() if name != key}
             self._names[whose] = others if named is None else {**others, key: named}
-            self._own.add(entry)
+            self._own.add((whose, entry))
             self.changes += 1  # the ledger's stamp does not show unrecorded names
 
     def _read_on(
@@ -218,12 +220,13 @@ class PaidNames(Generic[T]):
         """Return the names after the entries of others, oldest first; the latest of a name
         counts.
         """
-        entries, (_, *versions) = _latest(vault, whose[0], seen), whose
+        analyst, version, data = whose
+        entries = _latest(vault, analyst, seen)
         names, waiting = dict(self._names.get(whose, {})), set[str]()
         for entry in reversed(entries):
-            if [entry.policy_version, entry.data_version] != versions:
+            if entry.data_version != data or entry.policy_version not in {BY_PLAN, version}:
                 continue
-            if entry.query_id in self._own:
+            if (whose, entry.query_id) in self._own:
                 continue
             try:
                 meaning_of = self._read(entry)

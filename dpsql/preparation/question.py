@@ -353,11 +353,15 @@ def _ceiling_of(budget: Budget, rule: PeriodRule | None) -> Ceiling:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Price of a question, and its identity (see `canonical`)."""
+    """Price of a question, and its identity (see `canonical`).
+
+    `earlier` are the identities under which versions before 0.2 charged it, with a policy version.
+    """
 
     question: str
     event: Event
     loss: Loss
+    earlier: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

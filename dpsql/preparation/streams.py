@@ -36,9 +36,9 @@ class QueryStream:
     """The queries of one statement, one per key of `domain`; `keys` are the names of its
     columns.
 
-    `sql` measures them all. `question` identifies the question, `data` its data version (None:
-    any). The SQL reads `tables`, which were evaluated before. `notices` are about the `columns` of
-    the statement.
+    `sql` measures them all. `question` identifies the question (`earlier`: as versions before 0.2
+    did), `data` its data version (None: any). The SQL reads `tables`, which were evaluated before.
+    `notices` are about the `columns` of the statement.
     """
 
     keys: tuple[str, ...]
@@ -50,6 +50,7 @@ class QueryStream:
     tables: tuple[ScratchTable, ...] = ()
     notices: tuple[Notice, ...] = ()
     columns: tuple[Column, ...] = ()
+    earlier: str = ""
 
     @property
     def distance(self) -> int:
@@ -109,7 +110,8 @@ def stream(prepared: Prepared, dialect: Dialect) -> QueryStream:
         domain=block.keys.domain,
         release=block.releases[0],
         sql=measured,
-        question=prepared.earlier,
+        question=prepared.question,
+        earlier=prepared.earlier,
         data=prepared.data,
         tables=tuple(evaluated(prepared.rewritten, number) for number in measured.stages),
         notices=tuple(

@@ -17,7 +17,7 @@ from dpsql.model.bounded_cache import BoundedCache
 from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.vocabulary import Answer, Noisy, Receipt
 from dpsql.preparation.compilation import Compiler
-from dpsql.preparation.question import Question, text_key
+from dpsql.preparation.question import Account, Cost, Question, text_key
 from dpsql.release.execution import guarded
 from dpsql.release.finish import finish
 from dpsql.vault.measured_cells import KnownTables, MeasuredCells, known_tables, measured_cells
@@ -126,6 +126,13 @@ class AnswerCache:
             if answer is not None and each.question in compiler.questions(query.at(answer.epsilon)):
                 return answer, each.question
         return None
+
+    def recall_cost(self, compiler: Compiler, payer: Account, cost: Cost) -> Remembered | None:
+        """Return the paid answer of a model, of synthetic rows or of a monitor, or None."""
+        version = compiler.policy.version
+        keys = (cost.question, BY_PLAN), *((earlier, version) for earlier in cost.earlier)
+        answers = (self._ledger.recall(payer.analyst, *key, payer.epsilon) for key in keys)
+        return next((answer for answer in answers if answer is not None), None)
 
     def measurements(
         self, compiler: Compiler, query: Question, population: str

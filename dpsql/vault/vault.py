@@ -178,7 +178,6 @@ class Vault:
 
     def opened(
         self,
-        compiler: Compiler,
         account: Account,
         cost: Cost,
         data: Collection[str | None],
@@ -192,7 +191,7 @@ class Vault:
         query_id = secrets.token_hex(8)
         for identity in data:
             require_ready(self.engine, query_id, identity)
-        self.till.charge(account, account.charge(query_id, cost, compiler.policy.version, inquiry))
+        self.till.charge(account, account.charge(query_id, cost, BY_PLAN, inquiry))
         return self.till.receipt(account, query_id, cost.loss)
 
     def run(self, law: SparseVector) -> Run:
@@ -234,9 +233,7 @@ class Vault:
             for identity in {prepared.data for prepared in plans}:
                 require_ready(engine, query_id, identity, stop)
             stop.settle()
-            self.till.charge(
-                account, account.charge(query_id, cost, compiler.policy.version, inquiry)
-            )
+            self.till.charge(account, account.charge(query_id, cost, BY_PLAN, inquiry))
 
             def measured() -> tuple[Noisy, ...]:
                 seconds = compiler.policy.limits.statement_seconds

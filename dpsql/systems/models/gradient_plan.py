@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from hashlib import sha256
 from itertools import chain
 from math import isqrt, sqrt
 
@@ -42,6 +41,7 @@ from dpsql.systems.models.descent import MOST_WEIGHT, Descent, descent, knots_of
 from dpsql.systems.models.joint_sums import (
     RowVectors,
     UnitRows,
+    cost_of,
     jointly,
     least_noise,
     paid,
@@ -228,9 +228,6 @@ def _planned(compiler: Compiler, wish: MomentsWish, said: CreateModel, stop: Sto
     summed = jointly(prepared(text), vectors, meets, dialect, _USE)
     claim = sensitivity(vectors, compiler.policy.unit.neighbours)
     measured = paid(summed, (claim,), payer, _USE, way.steps)
-    assert measured.plan is not None
-    words = _QUESTION, measured.question, str(most), str(way)
-    identity = sha256("\n".join(words).encode()).hexdigest()
     return GradientPlan(
         request=learned.request,
         payer=payer,
@@ -241,7 +238,7 @@ def _planned(compiler: Compiler, wish: MomentsWish, said: CreateModel, stop: Sto
         descent=way,
         vectors=vectors,
         prepared=measured,
-        cost=Cost(identity, measured.plan.event, measured.plan.loss),
+        cost=cost_of(measured, _QUESTION, str(most), str(way)),
         dialect=dialect,
         text=wish.text,
         notices=clipping_of(counted_rows, ROWS_COLUMN),

@@ -12,6 +12,7 @@ m norms of a row. A scaled unit changes it by at most the bound of the scaling (
 from __future__ import annotations
 
 from fractions import Fraction
+from hashlib import sha256
 
 from dpsql import accountants
 from dpsql.compiler.aggregates.recipe import unlimited
@@ -26,7 +27,7 @@ from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.notices import Reported
 from dpsql.model.vocabulary import Event, Noise, NoiseEvent, Norm, Sensitivity
-from dpsql.preparation.question import Account
+from dpsql.preparation.question import Account, Cost
 from dpsql.preparation.row_sources import RowUse
 
 
@@ -163,6 +164,16 @@ def paid(
     loss = accountants.price(accountant.loss(event), payer.budget)
     assert prepared.plan is not None
     return replace(prepared, plan=replace(prepared.plan, blocks=(block,), event=event, loss=loss))
+
+
+def cost_of(measured: Prepared, question: str, *words: str) -> Cost:
+    """Return the cost of a measurement, with its identity, now and before 0.2."""
+    assert measured.plan is not None
+    identity, earlier = (
+        sha256("\n".join((question, each, *words)).encode()).hexdigest()
+        for each in (measured.question, measured.earlier)
+    )
+    return Cost(identity, measured.plan.event, measured.plan.loss, (earlier,))
 
 
 def least_noise(

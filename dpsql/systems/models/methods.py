@@ -77,6 +77,4 @@ def noise_in(plan: GradientPlan) -> float:
 
 def paid_for(compiler: Compiler, vault: Vault, plan: ModelPlan) -> bool:
     """Test whether the measurement is already charged, so that it is free."""
-    payer, version = plan.payer, compiler.policy.version
-    recalled = vault.ledger.recall(payer.analyst, plan.cost.question, version, payer.epsilon)
-    return recalled is not None
+    return vault.memory.recall_cost(compiler, plan.payer, plan.cost) is not None

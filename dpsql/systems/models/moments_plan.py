@@ -13,7 +13,6 @@ of squares is not negative.
 from __future__ import annotations
 
 from collections.abc import Callable
-from hashlib import sha256
 
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.engines import Stop
@@ -34,7 +33,14 @@ from dpsql.preparation.engine_kinds import dialects
 from dpsql.preparation.question import Account, Cost, Question, account
 from dpsql.preparation.row_sources import RowUse, clipping_of, column_facts, rows_of
 from dpsql.systems.models.bends import KNOTS, bent, coded, has_content
-from dpsql.systems.models.joint_sums import RowVectors, UnitRows, jointly, paid, rows_of_unit
+from dpsql.systems.models.joint_sums import (
+    RowVectors,
+    UnitRows,
+    cost_of,
+    jointly,
+    paid,
+    rows_of_unit,
+)
 from dpsql.systems.models.model_inputs import STEPS, Input, input_of
 from dpsql.systems.models.moment_layout import MOST_CELLS, PRODUCT, SQUARE, Layout, layout_of
 
@@ -157,16 +163,13 @@ def _planned(compiler: Compiler, wish: MomentsWish, stop: Stop) -> MomentsPlan:
     summed = jointly(prepared(_text(layout, rows)), vectors, len(layout.pairs), dialect, _USE)
     claims = sensitivities(vectors, compiler.policy.unit.neighbours)
     measured = paid(summed, claims, learned.payer, _USE)
-    assert measured.plan is not None
-    words = _QUESTION, measured.question, str(most)
-    identity = sha256("\n".join(words).encode()).hexdigest()
     return MomentsPlan(
         request=learned.request,
         payer=learned.payer,
         rows=rows,
         layout=layout,
         prepared=measured,
-        cost=Cost(identity, measured.plan.event, measured.plan.loss),
+        cost=cost_of(measured, _QUESTION, str(most)),
         vectors=vectors,
         text=wish.text,
         notices=clipping_of(counted_rows, ROWS_COLUMN),

@@ -100,8 +100,8 @@ def remembered(
     stop: Stop,
 ) -> Gradients | None:
     """Return remembered gradients; None if they were never charged or have lapsed."""
-    payer, version = plan.payer, compiler.policy.version
-    answer = vault.ledger.recall(payer.analyst, plan.cost.question, version, payer.epsilon)
+    payer = plan.payer
+    answer = vault.memory.recall_cost(compiler, payer, plan.cost)
     if answer is None:
         return None
     if answer.epsilon != payer.epsilon:

@@ -135,11 +135,10 @@ def remembered(
     compiler: Compiler, vault: Vault, wish: MomentsWish, plan: MomentsPlan, stop: Stop
 ) -> Moments | None:
     """Return remembered second moments; None if they were never charged or have lapsed."""
-    payer, version = plan.payer, compiler.policy.version
-    recalled = vault.ledger.recall(payer.analyst, plan.cost.question, version, payer.epsilon)
+    recalled = vault.memory.recall_cost(compiler, plan.payer, plan.cost)
     if recalled is None:
         return None
-    if recalled.epsilon != payer.epsilon:
+    if recalled.epsilon != plan.payer.epsilon:
         then = replace(wish, request=replace(wish.request, epsilon=recalled.epsilon))
         plan = planned(compiler, then, stop)
     receipt = vault.till.receipt(plan.payer, recalled.query_id)

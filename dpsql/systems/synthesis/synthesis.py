@@ -115,8 +115,7 @@ def remembered(
 def _recalled(
     compiler: Compiler, vault: Vault, wish: SynthesisWish, plan: SynthesisPlan, stop: Stop
 ) -> _Paid | None:
-    payer, version = plan.source.payer, compiler.policy.version
-    recalled = vault.ledger.recall(payer.analyst, plan.cost.question, version, payer.epsilon)
+    recalled = vault.memory.recall_cost(compiler, plan.source.payer, plan.cost)
     if recalled is None:
         return None
     then = replace(wish, request=replace(wish.request, epsilon=recalled.epsilon))

@@ -399,10 +399,15 @@ def _cost(
     edges = len(fixed) + (0 if choice is None else choice.rounds)
     first = (*keys.values(), *singles)
     event = spent_by(accountant, first, tuple(pairs.values()), choice, edges)
-    words = [_QUESTION, str(fixed), *(prepared.earlier for prepared in first)]
-    identity = sha256("\n".join(words).encode()).hexdigest()
+    own, earlier = (
+        sha256("\n".join((_QUESTION, str(fixed), *questions)).encode()).hexdigest()
+        for questions in (
+            [prepared.question for prepared in (*first, *pairs.values())],
+            [prepared.earlier for prepared in first],
+        )
+    )
     loss = bound_loss(accountant, first, tuple(pairs.values()), choice, edges)
-    return Cost(identity, event, accountants.price(loss, payer.budget))
+    return Cost(own, event, accountants.price(loss, payer.budget), (earlier,))
 
 
 def bound_loss(

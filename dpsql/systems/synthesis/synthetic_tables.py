@@ -1,9 +1,9 @@
 """Synthetic tables by name: visible only to the analysts who paid, and free to query.
 
-A name lasts as long as the data version and the policy. If it is not in memory, it is read from the
-text of the charged query in the ledger. Queries on such tables run without access to private data,
-under a policy that has only these tables and on an engine that holds their rows. The errors of all
-numbers are unknown, and are marked so.
+A name lasts as long as the data version. If it is not in memory, it is read from the text of the
+charged query in the ledger. Queries on such tables run without access to private data, under a
+policy that has only these tables and on an engine that holds their rows. The errors of all numbers
+are unknown, and are marked so.
 
 Readers of the tables: PRIVACY.md R69, R78.
 """
@@ -245,7 +245,8 @@ class SyntheticTables(OpenSystem):
     def instead(self, parts: Parts, request: Request, refused: Refused) -> OtherAnswers | None:
         """Return the answers to a request with an unknown table, if it is a synthetic one.
 
-        Returns None if the request names no synthetic table of the analyst.
+        Returns None if the request names no synthetic table of the analyst. Raises `Refused` if its
+        tables are not remembered any more.
         """
         compiler, vault, stop = parts.compiler, parts.vault, parts.stop
         whose = owner(compiler, vault, request.analyst)
@@ -260,7 +261,7 @@ class SyntheticTables(OpenSystem):
             and (table := self._table(compiler, vault, whose, named, stop)) is not None
         }
         if not tables:
-            return None
+            raise self.names.unknown(vault, whose, str(refused.facts["table"]))
         key = whose, tuple((names[n].identity, t.receipt.query_id) for n, t in tables.items())
         alone = self._alone.get(key)
         if alone is None:

@@ -154,19 +154,18 @@ class Desk:
     def opened(self, law: SparseVector, question: str, data: Collection[str | None]) -> Receipt:
         """Charge the whole monitor; see `Vault.opened`."""
         inquiry, cost = Inquiry(door="monitor"), self.cost(law, question)
-        return self.vault.opened(self.compiler, self.account, cost, data, inquiry)
+        return self.vault.opened(self.account, cost, data, inquiry)
 
-    def cost(self, law: SparseVector, question: str) -> Cost:
+    def cost(self, law: SparseVector, question: str, *earlier: str) -> Cost:
         """Return the cost of a monitor."""
         numbers = () if self.numbers is None else (self.numbers.event,)
         event, budget = Event((law.event, *numbers)), self.account.budget
         loss = accountants.get(budget.accountant).loss(event)
-        return Cost(question, event, accountants.price(loss, budget))
+        return Cost(question, event, accountants.price(loss, budget), earlier)
 
-    def recalled(self, question: str) -> Remembered | None:
+    def recalled(self, cost: Cost) -> Remembered | None:
         """Return the earlier answer to the same question at the same ε, or None."""
-        payer, version = self.account, self.compiler.policy.version
-        return self.vault.ledger.recall(payer.analyst, question, version, payer.epsilon)
+        return self.vault.memory.recall_cost(self.compiler, self.account, cost)
 
     @property
     def data_version(self) -> int:
@@ -304,10 +303,10 @@ class Price:
 
 def priced(desk: Desk, wish: Watch, requests: Sequence[Request]) -> Price:
     """Return the price of `watched`. Raises its refusals, except for an exhausted budget."""
-    streams, law, question = _compiled(desk, wish, requests)
-    recalled = _recalled(desk, law, question, streams)
+    streams, law, cost = _compiled(desk, wish, requests)
+    recalled = _recalled(desk, law, cost, streams)
     budget = desk.account.budget
-    charge = Loss(0) if recalled else desk.cost(law, question).loss
+    charge = Loss(0) if recalled else cost.loss
     standing = desk.vault.till.standing(desk.account)
     return Price(
         wish=wish,
@@ -337,11 +336,11 @@ def watched(desk: Desk, wish: Watch, requests: Sequence[Request]) -> Watched:
     The list is one query of the ledger: repeated, it gets the same answers for free. Raises
     `Refused` with the number of the faulty `statement`, from 1.
     """
-    streams, law, question = _compiled(desk, wish, requests)
-    recalled = _recalled(desk, law, question, streams)
+    streams, law, cost = _compiled(desk, wish, requests)
+    recalled = _recalled(desk, law, cost, streams)
     if recalled is None:
         data = {query.data for query in streams}
-        return _answered(Monitor(desk, wish, law, question, data), streams)
+        return _answered(Monitor(desk, wish, law, cost.question, data), streams)
     distinct = dict.fromkeys(query.question for query in streams)
     answers = dict(zip(distinct, recalled.answer, strict=False))
     verdicts = tuple(
@@ -355,14 +354,14 @@ def watched(desk: Desk, wish: Watch, requests: Sequence[Request]) -> Watched:
 
 
 def _recalled(
-    desk: Desk, law: SparseVector, question: str, streams: Sequence[QueryStream]
+    desk: Desk, law: SparseVector, cost: Cost, streams: Sequence[QueryStream]
 ) -> Remembered | None:
     """Return the earlier answer to the same list; None if a failure cut it short.
 
     In that case some alarms remain and some statements have no answer. The list is then charged
     again, since the old noisy threshold is lost.
     """
-    recalled = desk.recalled(question)
+    recalled = desk.recalled(cost)
     if recalled is None or _alarms(recalled) >= law.alarms:
         return recalled
     distinct = {query.question for query in streams}
@@ -375,11 +374,12 @@ def _alarms(recalled: Remembered) -> int:
 
 def _compiled(
     desk: Desk, wish: Watch, requests: Sequence[Request]
-) -> tuple[list[QueryStream], SparseVector, str]:
+) -> tuple[list[QueryStream], SparseVector, Cost]:
     streams = [_numbered(desk, number, request) for number, request in enumerate(requests, 1)]
     one_way = not wish.both_ways and all(query.one_way for query in streams)
     law = _law(desk, wish, one_way=one_way)
-    return streams, law, _question(wish, law, streams)
+    questions, earlier = [each.question for each in streams], [each.earlier for each in streams]
+    return streams, law, desk.cost(law, *(_question(wish, law, s) for s in (questions, earlier)))
 
 
 def _answered(monitor: Monitor, streams: Sequence[QueryStream]) -> Watched:
@@ -453,11 +453,11 @@ def _require_fit(query: QueryStream, law: SparseVector) -> None:
         )
 
 
-def _question(wish: Watch, law: SparseVector, streams: Sequence[QueryStream]) -> str:
+def _question(wish: Watch, law: SparseVector, questions: Sequence[str]) -> str:
     """Return the identity of a list of statements and its parameters, without ε."""
     words = ["watch", str(Fraction(wish.threshold)), str(law.alarms), str(law.one_way)]
     words += [] if wish.measure is None else ["measure", str(Fraction(wish.measure))]
-    return sha256("\n".join(words + [query.question for query in streams]).encode()).hexdigest()
+    return sha256("\n".join([*words, *questions]).encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
