@@ -368,7 +368,6 @@ NOTICES: tuple[Notice, ...] = (
     Drowned("customers", 1, 9.0),
     NeverShown("customers", 1, 164),
     TooFew("customers", 60, 20),
-    TooFew("customers", 60, None),
     Unclear(0, 1, 1),
     Unclear(1, 3, 12),
     *(Ranked((0, 1), by, 12) for by in RankedBy),

@@ -22,10 +22,9 @@ from dpsql.answering.shared_answers import told_again
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.compiler.plan.published_keys import ShownKeys
 from dpsql.engines import keeping
-from dpsql.mechanisms.norm_bounds import visible_from
 from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import Refused
-from dpsql.model.notices import Empty, Hidden, Notice, TooFew
+from dpsql.model.notices import Empty, Hidden, Notice
 from dpsql.model.vocabulary import Answer, Loss, Request
 from dpsql.policy.restrict import restrict_policy
 from dpsql.preparation import contribution_bounds, shown_keys
@@ -45,7 +44,6 @@ from dpsql.preparation.private_bounds import (
 from dpsql.preparation.question import Account, Question, ReleasedBounds
 from dpsql.vault.vault import Vault
 
-_KEPT = "What was spent to see this stays spent; it is remembered."
 _ANY = Decimal("1e-9")
 """Least epsilon of remembered bounds: they are used at any price, because bounds are found once."""
 
@@ -91,10 +89,6 @@ class Steps(ABC):
 
     def notices(self, compiler: Compiler, last: Question) -> tuple[Notice, ...]:  # noqa: ARG002
         """Return notices on the bounds, besides those of the last answer."""
-        return ()
-
-    def too_few(self, compiler: Compiler, last: Question) -> tuple[TooFew, ...]:  # noqa: ARG002
-        """Return notices if too few people were seen for all bounds of the last step."""
         return ()
 
 
@@ -179,13 +173,6 @@ class NormSteps(Steps):
         # If the norms are known, the answer gets their share.
         return with_norms(self.query)
 
-    def too_few(self, compiler: Compiler, last: Question) -> tuple[TooFew, ...]:
-        if self.centres or any(norm.visible for norm in last.norms):
-            return ()
-        polls = compiler.prepared(self.searches[0])
-        needed = visible_from(polls.blocks[0].releases[0].noise)
-        return (TooFew(compiler.policy.unit.table, needed, None),)
-
 
 @dataclass(frozen=True, slots=True)
 class KeySteps(Steps):
@@ -256,7 +243,6 @@ def answered(compiler: Compiler, vault: Vault, query: Question) -> Answer:
     with keeping(vault.engine, query.stop):
         paid: list[Answer] = []
         notices: list[Notice] = []
-        too_few: tuple[TooFew, ...] = ()
         last = query
         if steps is not None:
             _require_pay(compiler, vault, steps)
@@ -271,18 +257,13 @@ def answered(compiler: Compiler, vault: Vault, query: Question) -> Answer:
                 paid += [answer] if fresh else []
             last = steps.then(compiler, vault, answers)
             notices += steps.notices(compiler, last)
-            too_few = steps.too_few(compiler, last)
             steps = steps_of(compiler, vault, last)
         if last is query:
             return from_memory.answered(compiler, vault, query)
-        # Found bounds must not decide the charge: a useless answer is refused after it is paid.
+        # Found bounds must not decide the charge: nothing is refused once a part is paid.
         confirmed = replace(last, request=replace(last.request, confirmed=True))
         answer = from_memory.answered(compiler, vault, confirmed)
-        whole = _together(query, paid, answer, notices)
-        if whole.receipt is not None and whole.receipt.charged.amount:
-            useless = (*too_few, *compiler.prepared(last).notices)
-            query.require_useful(useless, whole.receipt.charged, _KEPT)
-        return whole
+        return _together(query, paid, answer, notices)
 
 
 def _searched(compiler: Compiler, vault: Vault, search: Question) -> Answer:

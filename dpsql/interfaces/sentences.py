@@ -88,7 +88,7 @@ def _said(notice: kinds.Notice, names: str, door: Door | None) -> str:
         case kinds.Unclear() | kinds.Ranked():
             return _unclear(notice, names, door)
         case kinds.Drowned() | kinds.NeverShown() | kinds.TooFew():
-            return _useless(notice, door)
+            return _about_few(notice, door)
         case kinds.CountedKeys(keys=keys):
             return _counted(keys)
         case kinds.BoundsFound():
@@ -234,7 +234,7 @@ def _unclear(notice: kinds.Unclear | kinds.Ranked, names: str, door: Door | None
     return f"{what} no larger than {each} ±{better}"
 
 
-def _useless(notice: kinds.Useless | kinds.NeverShown, door: Door | None) -> str:
+def _about_few(notice: kinds.Useless | kinds.TooFew, door: Door | None) -> str:
     match notice:
         case kinds.Drowned(units=units, most=most, noise=noise):
             return (
@@ -247,10 +247,10 @@ def _useless(notice: kinds.Useless | kinds.NeverShown, door: Door | None) -> str
                 f"at most {most:,} can be in one; ask about more of them, or with {_larger(door)}"
             )
         case kinds.TooFew(units=units, visible_from=needed, most=most):
-            there = "fewer were seen" if most is None else f"at most {most:,} can be counted"
             return (
-                f"too few {units} to find how much one of them adds: about {needed:,} are needed, "
-                f"and {there}; declare a limit (max_per_unit), or ask about more of them"
+                f"perhaps too few {units} to find how much one of them adds: {needed:,} are surely "
+                f"enough, and at most {most:,} can be counted; declare a limit (max_per_unit), or "
+                "ask about more of them"
             )
         case _:
             assert_never(notice)

@@ -330,17 +330,13 @@ WORDINGS: dict[Reason, Wording] = {
         (
             "This cannot be useful: the noise hides {noise} of {units}, and at most {most} count.",
             "This cannot be useful: groups have at most {most} of {units} and need about {least}.",
-            "Too few {units} to find how much one adds: {most} at most, of {visible_from} needed.",
-            "Too few {units} were seen to find how much one adds: about {visible_from} are needed.",
             "This cannot be useful.",
         ),
         (
-            "{spent} To go on would cost {needed} more.",
             "It would cost ε = {epsilon} ({needed}) all the same.",
             "It would be charged as any.",
         ),
         (
-            "Declare a limit (max_per_unit) if fewer than {visible_from}; or insist: {by_confirm}.",
             "Ask about more of them, or for a larger ε ({by_epsilon}); or insist: {by_confirm}.",
             "Ask about more of them, or for a larger ε.",
         ),

@@ -215,15 +215,13 @@ class NeverShown:
 
 @dataclass(frozen=True, slots=True)
 class TooFew:
-    """A bound on a unit's contribution needs about `visible_from` similar units; there are at most
-    `most`.
-
-    `most` is None if fewer units were seen in the noisy histogram.
+    """A bound on a unit's contribution surely stands out for about `visible_from` similar units;
+    there are at most `most`.
     """
 
     units: str
     visible_from: int
-    most: int | None
+    most: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -378,7 +376,7 @@ Cut: TypeAlias = Clipped | FewValues | Sampled | Scaled | SharedPresence | Liste
 LIMITS = Clipped | FewValues | Sampled | Scaled | SharedPresence
 """Notices about limits on what a unit contributes."""
 
-Useless: TypeAlias = Drowned | NeverShown | TooFew
+Useless: TypeAlias = Drowned | NeverShown
 """Reasons why an answer cannot be useful, for any data."""
 
 Told: TypeAlias = (
@@ -386,6 +384,7 @@ Told: TypeAlias = (
     | Unclear
     | Ranked
     | Useless
+    | TooFew
     | CountedKeys
     | BoundsFound
     | RoundedTimes

@@ -418,13 +418,8 @@ class Question:
         """Return the same question, paid for up to another epsilon."""
         return replace(self, account=replace(self.account, epsilon=epsilon))
 
-    def require_useful(
-        self, notices: tuple[Notice, ...], needed: Loss, spent: str | None = None
-    ) -> None:
-        """Refuse a useless question if the policy wants a confirmation and there is none.
-
-        `spent` replaces its price in the refusal if a part is spent already.
-        """
+    def require_useful(self, notices: tuple[Notice, ...], needed: Loss) -> None:
+        """Refuse a useless question if the policy wants a confirmation and there is none."""
         limit = self.account.budget.confirm_above
         epsilon, accountant = self.account.epsilon, self.account.budget.accountant
         if limit is None or epsilon <= limit or self.request.confirmed:
@@ -433,9 +428,8 @@ class Question:
         if why is None:
             return
         facts = {field.name: getattr(why, field.name) for field in fields(why)}
-        paid = {"epsilon": epsilon, "needed": needed, "accountant": accountant, "spent": spent}
-        present = {name: fact for name, fact in (facts | paid).items() if fact is not None}
-        raise Refused(Reason.NOT_USEFUL, **present)
+        paid = {"epsilon": epsilon, "needed": needed, "accountant": accountant}
+        raise Refused(Reason.NOT_USEFUL, **facts, **paid)
 
     def require_room_for(self, columns: Sequence[Column]) -> None:
         """Refuse numbers that may need more than 64 bits in a column that was announced as

@@ -458,7 +458,10 @@ def _reason(
 
 
 def too_few(plan: private_plan.PrivatePlan, origin: FactSource, policy: Policy) -> Iterator[TooFew]:
-    """Yield the reasons why polls cannot find bounds; nothing for polls that may."""
+    """Yield the polls that may miss a bound, even if all units are alike.
+
+    The answer may be of use all the same, if the largest count is that of the units.
+    """
     for block in plan.blocks:
         most = _most_units(block.block, origin, policy)
         needed = visible_from(block.releases[0].noise)
