@@ -10,10 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dpsql.answering import precision
 from dpsql.interfaces.messages import describe
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.query_options import Precision
-from dpsql.model.vocabulary import Answer, Request
+from dpsql.model.tree import INTEGER
+from dpsql.model.vocabulary import Answer, Column, Request
 from dpsql.proxy import Proxy
 from grammar_tests import proxy_kit
 
@@ -174,3 +176,37 @@ def test_options_that_are_zero_or_empty_are_read(tmp_path: Path) -> None:
         for option in ("confidence = 0", "max_error = ''"):
             with pytest.raises(Refused):
                 proxy.ask(proxy_kit.request(f"SELECT COUNT(*) FROM orders OPTIONS({option})"))
+
+
+@pytest.mark.full("draws random questions or values")
+def test_an_absolute_error_holds_for_groups_near_the_threshold(tmp_path: Path) -> None:
+    """The customers of a city are few: their number is shown, if noise is large enough."""
+    cities, error = "SELECT city, COUNT(*) AS n FROM customers GROUP BY city", 9.0
+    shown: list[float] = []
+    with Proxy.open(str(proxy_kit.shop(tmp_path, ANY_PRICE))) as proxy:
+        epsilon = proxy.explain(within(cities, str(error))).epsilon
+        for more in range(6):
+            proxy.vault.sampler = lambda _noise, count, more=more: np.full(count, more)
+            sql = cities.replace("SELECT", "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(memory='off')")
+            answer = proxy.ask(proxy_kit.request(sql, str(epsilon)))
+            shown += [float(row[-1] or 0) for row in answer.margins]
+        (of_noise,) = proxy.explain(within(cities, "9")).blocks[0].releases
+    assert of_noise.margin < 0.8 * max(shown)
+    assert max(shown) <= error
+
+
+@pytest.mark.full("draws random questions or values")
+def test_an_absolute_error_needs_declared_limits(tmp_path: Path) -> None:
+    limits = ("max_rows_per_unit = 50\nmax_groups_per_unit = 3\nmax_rows_per_group = 10\n", "")
+    with Proxy.open(str(proxy_kit.shop(tmp_path, ANY_PRICE, limits))) as proxy:
+        with pytest.raises(Refused) as caught:
+            proxy.explain(within("SELECT COUNT(*) AS n FROM orders", "200"))
+        assert "limits that are found" in str(caught.value.facts["why"])
+
+
+def test_a_relative_error_counts_what_a_limit_may_leave_out() -> None:
+    columns = (Column("n", INTEGER),)
+    wide = Answer(columns, ((1000,),), ((20.0,),), ((90.0,),))
+    assert precision._worst(wide, (0.0,), "") == 0.09
+    assert precision._worst(wide, (1.0,), "") == 0.11  # more confidence
+    assert precision._worst(replace(wide, margins=((40.0,),)), (0.0,), "") == 0.04

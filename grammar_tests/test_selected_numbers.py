@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from functools import cache
 from math import isfinite
 
 import pytest
 
 from dpsql.compiler.errors.selection_errors import Selection
+from dpsql.compiler.plan.prepared import Prepared
 from dpsql.compiler.plan.published_keys import TopKeys
+from dpsql.model.errors import Refused
 from dpsql.model.tree import DOUBLE, Literal
 from dpsql.model.vocabulary import Policy
+from dpsql.preparation.accuracy import promised_error
+from dpsql.release.finish import expected_margins
 from grammar_tests import accuracy_kit
 from grammar_tests.casefile import CASES, Case
 from grammar_tests.laws import PlainEngine
@@ -39,14 +44,18 @@ def months(spread: int = 0) -> tuple[Policy, PlainEngine]:
     return policy, engine
 
 
-def coverage(sql: str, accountant: str, draws: int, spread: int = 0) -> tuple[float, float]:
-    """The share of intervals that hold the plain number, and the last half-width."""
-    policy, engine = months(spread)
+def plan_of(sql: str, accountant: str, spread: int = 0) -> Prepared:
     case = Case(CASES / "top" / "selected.sql", 1, "selected", "shop", sql, "accept")
-    prepared = accuracy_kit.question(case, accountant, (policy, engine))
+    prepared = accuracy_kit.question(case, accountant, months(spread))
     assert prepared is not None
     assert prepared.plan is not None
     assert not isinstance(prepared.plan.blocks[0].keys, TopKeys)
+    return prepared
+
+
+def coverage(sql: str, accountant: str, draws: int, spread: int = 0) -> tuple[float, float]:
+    """The share of intervals that hold the plain number, and the last half-width."""
+    prepared, engine = plan_of(sql, accountant, spread), months(spread)[1]
     true = {row[0]: row[1] for row in engine.connection.execute(MONTHS).fetchall()}
     ends = {"MAX(n) AS": max, "MIN(n) OVER": min}
     end = next((each(true.values()) for text, each in ends.items() if text in sql), None)
@@ -85,3 +94,25 @@ def test_what_is_far_from_all_others_has_no_wider_error() -> None:
     _, plain = coverage(MONTHS, "zcdp", 1)
     assert coverage(LARGEST, "zcdp", 1)[1] > 1.2 * plain
     assert coverage(LARGEST, "zcdp", 1, spread=1)[1] == plain
+
+
+@pytest.mark.parametrize("sql", [HIGHEST, pytest.param(LATER, marks=pytest.mark.full("draws"))])
+def test_a_promised_error_holds_for_the_selected_rows(sql: str) -> None:
+    prepared = plan_of(sql, "zcdp")
+    answers = accuracy_kit.draws(prepared, months()[1], 20)
+    shown = max(float(row[-1] or 0) for answer in answers for row in answer.margins)
+    (promised,) = {promised_error(prepared, Decimal(sure)) for sure in ("0.5", "0.95")}
+    assert shown <= promised <= 1.4 * shown
+    assert promised_error(prepared, Decimal("0.99")) > promised
+    of_noise = expected_margins(prepared.plan, prepared.rewritten)[-1]
+    assert of_noise is not None
+    assert of_noise < 0.95 * shown
+
+
+def test_without_a_number_of_rows_first_rows_have_no_promise() -> None:
+    joined = f"SELECT t.m, t.n FROM ({MONTHS}) AS t JOIN ({MONTHS}) AS u ON u.m >= t.m"
+    prepared = plan_of(f"{joined} ORDER BY n DESC LIMIT 3", "zcdp")
+    with pytest.raises(Refused) as caught:
+        promised_error(prepared, Decimal("0.95"))
+    assert "which rows are the first" in str(caught.value.facts["why"])
+    assert promised_error(plan_of(joined, "zcdp"), Decimal("0.95")) > 0

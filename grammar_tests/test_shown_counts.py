@@ -182,3 +182,14 @@ def test_a_ratio_by_what_is_lost_in_noise_has_no_known_error(
     if rows >= 3000:
         assert len(known) >= 0.9 * len(pairs)
         assert held(written, accountant, "0.2") >= 0.93
+
+
+@pytest.mark.parametrize("name", CHOSEN)
+def test_no_half_width_grows_more_than_the_largest_factor(name: str) -> None:
+    chosen = CHOSEN[name]
+    wider = widening(chosen)
+    assert wider is not None
+    widest = max(map(wider.of, range(chosen.value, wider.until + 1)))
+    most = wider.largest_factor(chosen.value) * wider.margin
+    assert widest <= most * (1 + 1e-9)
+    assert most <= widest + 1

@@ -10,10 +10,12 @@ how often it doubled. Steps are charged one by one: PRIVACY.md R64.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from decimal import Decimal
 from math import ceil, inf, isfinite, isnan, log
 
 from dpsql.answering import two_steps
+from dpsql.compiler.plan.prepared import Prepared
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.vocabulary import Answer
 from dpsql.preparation.compilation import Compiler
@@ -41,12 +43,12 @@ def answered(compiler: Compiler, vault: Vault, query: Question) -> Answer:
     while True:
         paid = min(epsilon, limit)
         answer = two_steps.answered(compiler, vault, query.at(paid))
-        plan = compiler.prepared(query.at(paid)).plan
-        if plan is None:
+        prepared = compiler.prepared(query.at(paid))
+        if prepared.plan is None:
             return answer
         refusal_note = f"What was spent to see this stays spent; its answer is free at ε = {paid}."
-        excess = _worst(answer, margin_factor(plan, float(precision.confidence)), refusal_note)
-        excess /= float(precision.error)
+        more = _wider(prepared, precision.confidence)
+        excess = _worst(answer, more, refusal_note) / float(precision.error)
         if excess <= 1:
             return answer
         price = _rung(epsilon, excess)
@@ -72,22 +74,39 @@ def _rung(epsilon: Decimal, excess: float) -> Decimal:
     return epsilon * Decimal(_RUNG) ** doublings
 
 
-def _worst(answer: Answer, factor: float, note: str) -> float:
+def _wider(prepared: Prepared, confidence: Decimal) -> tuple[float, ...]:
+    """Return the half-width at this confidence minus the one at 95 %, in standard errors, of each
+    output.
+
+    Less confidence makes noise smaller. It makes neither smaller what a limit may leave out, nor
+    what selection by noise adds.
+    """
+    plan, rewritten = prepared.plan, prepared.rewritten
+    assert plan is not None
+    more = margin_factor(plan, float(confidence)) - margin_factor(plan)
+    plain = rewritten.largest == rewritten.expected and not (plan.polls or rewritten.halved)
+    return tuple(
+        more if plain and error is not None and not isnan(error) else max(0.0, more)
+        for error in rewritten.expected
+    )
+
+
+def _worst(answer: Answer, wider: Sequence[float], note: str) -> float:
     """Return the largest half-width of a noisy number, relative to the number.
 
-    Raises `Refused`, with `note` as fix, for a number with an unknown error.
+    `wider` has what is added to the half-width of each column, in standard errors. Raises
+    `Refused`, with `note` as fix, for a number with an unknown error.
     """
-    cells = (
-        (value, error)
-        for row, errors in zip(answer.rows, answer.errors, strict=True)
-        for value, error in zip(row, errors, strict=True)
-        if error is not None
-    )
-    margins = [(value, error * factor) for value, error in cells]
-    if any(isnan(margin) for _, margin in margins):
+    cells = [
+        (value, error if isnan(error) else max(0.0, margin + error * more))
+        for row, errors, margins in zip(answer.rows, answer.errors, answer.margins, strict=True)
+        for value, error, margin, more in zip(row, errors, margins, wider, strict=True)
+        if error is not None and margin is not None
+    ]
+    if any(isnan(margin) for _, margin in cells):
         why = "the error of one of these numbers is not known"
         raise Refused(Reason.BAD_OPTION, option="max_error", why=why, fix=note)
-    return max((_fraction(value, margin) for value, margin in margins), default=0.0)
+    return max((_fraction(value, margin) for value, margin in cells), default=0.0)
 
 
 def _fraction(value: float | Decimal | None, margin: float) -> float:

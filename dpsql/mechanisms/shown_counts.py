@@ -68,6 +68,15 @@ class Widening:
         factor = max(1.0, *(a + b * count for a, b in self.lines))
         return self.margin * min(factor, max(1.0, (count - self.unit) / self.margin))
 
+    def largest_factor(self, least: int) -> float:
+        """Return the largest growth of counts of at least this many steps.
+
+        The lines fall, the whole count rises: the growth is largest where they meet.
+        """
+        meet = [(a * self.margin + self.unit) / (1 - b * self.margin) for a, b in self.lines]
+        count = max(least, *meet) if meet else least
+        return max([1.0, *(a + b * count for a, b in self.lines)])
+
 
 @lru_cache(maxsize=256)
 def widening(threshold: Threshold) -> Widening | None:

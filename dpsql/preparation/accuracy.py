@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from decimal import ROUND_DOWN, ROUND_UP, Context, Decimal
-from math import isnan
+from math import inf, isnan
 
 from dpsql import accountants
 from dpsql.compiler.plan.prepared import Prepared
+from dpsql.model.dataclass import replace
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.query_options import Precision
 from dpsql.model.vocabulary import Budget
-from dpsql.release.finish import margin_factor
+from dpsql.release.finish import expected_margins
 
 FIRST_SHARE = 8
 """Divisor of a query's epsilon for the first try at a relative error."""
@@ -37,7 +38,7 @@ def epsilon_for(
     """
 
     def fits(epsilon: Decimal) -> bool:
-        return _promised(plan_at(epsilon), precision.confidence) <= precision.error
+        return promised_error(plan_at(epsilon), precision.confidence) <= precision.error
 
     limit = budget.max_query_epsilon
     if fits(limit):
@@ -46,31 +47,35 @@ def epsilon_for(
     if not fits(_MOST):
         raise Refused(Reason.BAD_OPTION, option="max_error", why="no epsilon is large enough")
     price = _smallest(fits, limit, _MOST)
-    gives = rounded(Decimal(_promised(plan_at(limit), precision.confidence)), ROUND_UP)
+    gives = rounded(Decimal(promised_error(plan_at(limit), precision.confidence)), ROUND_UP)
     raise Refused(Reason.EPSILON_TOO_LARGE, epsilon=price, limit=limit, gives=gives)
 
 
-def _promised(prepared: Prepared, confidence: Decimal) -> float:
+def promised_error(prepared: Prepared, confidence: Decimal) -> float:
     """Return the largest half-width of a query's numbers, before any data is seen.
 
     Raises `Refused` for a number with an error that depends on data.
     """
-    errors = [e for e in prepared.rewritten.expected if e is not None]
-    if any(map(isnan, errors)):
-        names = [
-            column.name
-            for column, error in zip(prepared.columns, prepared.rewritten.expected, strict=True)
-            if error is not None and isnan(error)
-        ]
+    rewritten, sure = prepared.rewritten, float(confidence)
+    if rewritten.largest != rewritten.expected:
+        sure = max(sure, 0.95)  # less would not make smaller what selection adds
+    rewritten = replace(rewritten, expected=rewritten.largest)
+    margins = expected_margins(prepared.plan, rewritten, sure)
+    noisy = [n for n, margin in enumerate(margins) if margin is not None]
+    why = "depends on the data"
+    unknown = [n for n in noisy if isnan(margins[n] or 0.0)]
+    if prepared.polls:
+        why, unknown = "depends on limits that are found privately first", noisy
+    elif inf in margins:
+        why, unknown = "depends on which rows are the first ones", noisy
+    if unknown:
         raise Refused(
             Reason.BAD_OPTION,
             option="max_error",
-            why=f"the error of {names[0]} depends on the data",
+            why=f"the error of {prepared.columns[unknown[0]].name} {why}",
             fix="Ask for a relative error, such as '5%', or for counts and sums.",
         )
-    if prepared.plan is None or not errors:
-        return 0.0
-    return max(errors) * margin_factor(prepared.plan, float(confidence))
+    return max((margin or 0.0 for margin in margins), default=0.0)
 
 
 def first_epsilon(budget: Budget) -> Decimal:

@@ -256,11 +256,11 @@ def _natural(plan: PrivatePlan, table: ReleasedTable, noisy: Sequence[Noisy]) ->
     return rows
 
 
-def expected_margins(plan: PrivatePlan | None, rewritten: Rewritten) -> tuple[float | None, ...]:
-    """Return the expected 95 % half-width of each output before release: see
-    `Rewritten.expected`.
-    """
-    factor = NORMAL if plan is None else margin_factor(plan)
+def expected_margins(
+    plan: PrivatePlan | None, rewritten: Rewritten, confidence: float = 0.95
+) -> tuple[float | None, ...]:
+    """Return the expected half-width of each output before release: see `Rewritten.expected`."""
+    factor = NORMAL if plan is None else margin_factor(plan, confidence)
     if not rewritten.expected:
         return ()
     errors = _in_units(rewritten.expected, _units(rewritten))

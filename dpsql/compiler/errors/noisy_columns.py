@@ -79,11 +79,15 @@ class Cell:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Near:
-    """A threshold on the sum of these `columns`, each in steps of `step`."""
+    """A threshold on the sum of these `columns`, each in steps of `step`.
+
+    Near the threshold half-widths are up to `most` times as large.
+    """
 
     widening: Widening
     columns: tuple[int, ...]
     step: float
+    most: float
 
     def factor(self, parts: Sequence[tree.Expression]) -> tree.Expression:
         """Return the factor by which half-widths grow near the threshold, over the columns."""

@@ -152,3 +152,16 @@ def steady(
         return here if isclose(here, there, rel_tol=1e-9) else nan
 
     return tuple(map(constant, errors))
+
+
+def near_threshold(
+    query: Propagated, expected: Sequence[float | None], most: float
+) -> tuple[float | None, ...]:
+    """Return the largest error of each output: the expected one, or `most` times it if the error
+    depends on released values near the threshold.
+    """
+    meaning = by_row(query.relation)
+    return tuple(
+        far * most if far is not None and refs(substitute(error, meaning)) else far
+        for far, error in zip(expected, query.errors, strict=True)
+    )

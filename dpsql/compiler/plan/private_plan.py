@@ -575,8 +575,9 @@ class Rewritten:
     """The statements by place: blocks on the owner's engine, the outer query on scratch.
     `outer_sql` returns the output columns, one error column per output column, and the two halves
     of the intervals of the `halved` ones; `shown_sql` is the same without errors. `expected` is the
-    standard error of each output, None if exact, NaN where it depends on released values. Blocks
-    read these `stored` tables. True values of outputs lie in their `certain` ranges.
+    standard error of each output, None if exact, NaN where it depends on released values. Where
+    noise selects rows, it is at most `largest`. Blocks read these `stored` tables. True values of
+    outputs lie in their `certain` ranges.
     """
 
     blocks: tuple[BlockSql, ...]
@@ -586,6 +587,7 @@ class Rewritten:
     output: tuple[Field, ...]
     stages: tuple[StageSql, ...] = ()
     expected: tuple[float | None, ...] = ()
+    largest: tuple[float | None, ...] = ()
     stored: tuple[str, ...] = ()
     halved: tuple[int, ...] = ()
     certain: tuple[Interval, ...] = ()

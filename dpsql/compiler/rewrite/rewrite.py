@@ -6,13 +6,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from math import nan
+from math import inf, nan
 
 import numpy as np
 
+from dpsql.compiler.aggregates.formulas import evaluate
 from dpsql.compiler.errors.bias_ends import Reach
 from dpsql.compiler.errors.noisy_columns import Near, NoiseOfBlock, Settled
-from dpsql.compiler.errors.outputs import EXACT, Propagated, steady
+from dpsql.compiler.errors.outputs import EXACT, Propagated, is_by_row, near_threshold, steady
 from dpsql.compiler.errors.propagate import propagate
 from dpsql.compiler.errors.selection_errors import Selection
 from dpsql.compiler.errors.small_groups import has_means, with_noise_known, written_out
@@ -30,7 +31,7 @@ from dpsql.consistency.marginals import Spread
 from dpsql.mechanisms import standard_deviation, widest
 from dpsql.mechanisms.shown_counts import widening
 from dpsql.model import algebra
-from dpsql.model.tree import Expression, Literal, Ref
+from dpsql.model.tree import DOUBLE, Expression, Literal, Ref
 from dpsql.model.vocabulary import Mechanism
 from dpsql.model.walk import expressions, inputs, map_inputs, refs, relations
 
@@ -50,8 +51,7 @@ def rewrite(
     If given, `blocks` replace the plan's. Released tables are `release_0`, ... Public tables of the
     outer query are read exactly before it, as `public_0`, ... `keys` returns keys of relations.
     """
-    noise = _noises(plan)
-    with_noise = plan.outer
+    noise, tables, with_noise = _noises(plan), _Tables(dialects), plan.outer
     if has_means(with_noise):
         with_noise = with_noise_known(with_noise, [block.shown_deviations for block in noise])
     selection, ranges = _selection(plan), CertainRanges(plan.outer, plan.certain)
@@ -62,7 +62,7 @@ def rewrite(
     outer = foreseen = traced(with_noise)
     if any(isinstance(part, algebra.Limit) for part in relations(outer.relation)):
         foreseen = traced(with_noise, replace(selection, selected=False))
-    tables, far = _Tables(dialects), max(map(_far, noise), default=0.0)
+    expected, largest = _errors(plan, noise, foreseen, outer.errors, selection)
     plain = outer.relation if states(with_noise) else with_noise
     return private_plan.Rewritten(
         blocks=tuple(map(dialects.database.block, blocks or plan.blocks)),
@@ -74,7 +74,8 @@ def rewrite(
             _stage(traced, with_noise_known(s, [n.deviations for n in noise]), dialects, identities)
             for s in plan.stages  # each precedes the agreement of levels
         ),
-        expected=steady(foreseen.relation, foreseen.errors, far),
+        expected=expected,
+        largest=largest,
         halved=tuple(outer.halves),
         certain=tuple(ranges.range_of(f.ref) for f in plan.outer.fields),
     )
@@ -85,6 +86,36 @@ def _selection(plan: private_plan.PrivatePlan) -> Selection:
     drawn = [noise for block in plan.blocks for noise in block.noises]
     long_tails = any(noise.mechanism is Mechanism.DISCRETE_LAPLACE for noise in drawn)
     return Selection(Reach(widest(drawn), widest(drawn, ONE_END)), long_tails)
+
+
+def _errors(
+    plan: private_plan.PrivatePlan,
+    noise: Sequence[NoiseOfBlock],
+    foreseen: Propagated,
+    errors: Sequence[Expression],
+    selection: Selection,
+) -> tuple[tuple[float | None, ...], tuple[float | None, ...]]:
+    """Return the expected and the largest error of each output.
+
+    Among the first rows by a noisy number, the last selected one counts as near. Of n listed groups
+    at most n - k others compete with it for k places. The number of other rows is not known in
+    advance, so their errors are infinite.
+    """
+    far = max(map(_far, noise), default=0.0)
+    expected = largest = steady(foreseen.relation, foreseen.errors, far)
+    if far:
+        most = max(each.near.most for each in noise if each.near is not None)
+        largest = near_threshold(foreseen, expected, most)
+    if foreseen.errors == errors:
+        return expected, largest
+    factor, domain = 1.0, plan.blocks[0].domain
+    alone = len(plan.blocks) == 1 and is_by_row(plan.outer)
+    rows = len(domain) if alone and domain is not None else inf
+    for part in relations(plan.outer):
+        if isinstance(part, algebra.Limit) and isinstance(part.limit, int):
+            rivals = max(1.0, rows + 1 - part.limit - part.offset)
+            factor *= evaluate(selection.factor(Literal(rivals, DOUBLE)), {}) or inf
+    return expected, tuple(None if error is None else error * factor for error in largest)
 
 
 def _far(noise: NoiseOfBlock) -> float:
@@ -139,7 +170,7 @@ def _near(block: private_plan.BlockPlan, keys: ThresholdKeys) -> Near | None:
     if wider is None:
         return None
     step = float(block.releases[0].query.released.step)
-    return Near(wider, keys.counted, step)
+    return Near(wider, keys.counted, step, wider.largest_factor(keys.threshold.value))
 
 
 def _stage(
