@@ -84,6 +84,7 @@ MISSING = [
     "/* so */ drop model m",
     "CREATE SYNTHETIC TABLE s AS SELECT age FROM customers",
     "CREATE DP CUBE c AS SELECT COUNT(*) FROM customers GROUP BY CUBE (age)",
+    "CREATE DP TABLE t AS SELECT COUNT(*) AS n FROM customers",
     "SELECT AVG(PREDICT(m)) AS p FROM customers",
 ]
 

@@ -16,7 +16,7 @@ SYNTHETIC = "synthetic: its rows are nobody's; how wrong numbers of it are is no
 def table_comment(policy: Policy, table: TablePolicy) -> str:
     """Return the comment on a table: private or public, its unit, and its contribution bounds."""
     if not table.private:
-        return "public"
+        return table.about or "public"
     limits = {
         "rows per unit": table.max_rows_per_unit,
         "groups per unit": table.max_groups_per_unit,

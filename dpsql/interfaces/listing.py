@@ -10,7 +10,7 @@ from typing import Any
 
 from dpsql.dialects.statements.commands import Listing
 from dpsql.interfaces.amounts import exact_text
-from dpsql.interfaces.comments import SYNTHETIC, column_comment, table_comment
+from dpsql.interfaces.comments import column_comment, table_comment
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.table_names import SEARCH_PATH, nearest
 from dpsql.model.tree import INTEGER, VARCHAR
@@ -40,13 +40,14 @@ def listed(
             (table.name, len(visible(table)), table_comment(policy, table))
             for table in policy.tables
         ]
-        rows += [(table.name, len(table.columns), SYNTHETIC) for table in synthetic]
+        rows += [(table.name, len(table.columns), table.about) for table in synthetic]
         return _answer(TABLES, rows)
     table, name = policy.named(wish.table, path), ".".join(wish.table)
     if table is None:
         named = (t for t in synthetic if t.name.lower() == name.lower())
         if (drawn := next(named, None)) is not None:
-            return _answer(COLUMNS, [(c.name, str(c.type), "synthetic") for c in drawn.columns])
+            about, _, _ = drawn.about.partition(":")
+            return _answer(COLUMNS, [(c.name, str(c.type), about) for c in drawn.columns])
         names = tuple(t.name for t in (*policy.tables, *synthetic))
         facts = {"table": name, "near": nearest(name, names), "known": names}
         raise Refused(Reason.UNKNOWN_TABLE, wish.span, **facts)

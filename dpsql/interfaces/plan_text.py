@@ -18,7 +18,7 @@ from dpsql.interfaces.receipts import questions_text, spending_text
 from dpsql.interfaces.sentences import sentences
 from dpsql.interfaces.sql_layout import laid_out
 from dpsql.interfaces.tables import grid
-from dpsql.model.notices import ByDeclaration, ByFact, Modelled, Reported, Synthetic
+from dpsql.model.notices import ByDeclaration, ByFact, Modelled, Published, Reported, Synthetic
 from dpsql.model.periods import ChargedPeriods
 from dpsql.model.tree import PlanForm
 from dpsql.model.vocabulary import Column, Loss, Rest
@@ -133,9 +133,14 @@ def _charge(explanation: explained.Explanation) -> Iterator[str]:
     if not explanation.blocks and explanation.event is None:
         kinds = set(map(type, explanation.notices))
         nothing = "No private row is read:"
-        read = {Synthetic: "Synthetic tables only:", ByDeclaration: nothing, ByFact: nothing}
+        read = {
+            Synthetic: "Synthetic tables only:",
+            Published: "Published tables only:",
+            ByDeclaration: nothing,
+            ByFact: nothing,
+        }
         what = next((read[kind] for kind in read if kind in kinds), "Public tables only:")
-        exact = "" if kinds & {Synthetic, Reported, Modelled} else " exact,"
+        exact = "" if kinds & {Synthetic, Published, Reported, Modelled} else " exact,"
         yield f"{what}{exact} at no cost."
         return
     if explanation.remembered:

@@ -119,6 +119,7 @@ OfRows: TypeAlias = (
     | kinds.AnsweredAs
     | kinds.NoRows
     | kinds.Synthetic
+    | kinds.Published
     | kinds.Reported
     | kinds.Modelled
 )
@@ -159,6 +160,9 @@ def _of_rows(notice: OfRows) -> str:
         case kinds.Synthetic(tables=tables):
             are = f"{' and '.join(tables)} {'is' if len(tables) == 1 else 'are'}"
             return f"{are} synthetic: how wrong these numbers are is not known"
+        case kinds.Published(tables=tables):
+            names = " and ".join(tables)
+            return f"numbers of {names} are noisy: columns such as n_low and n_high hold the error"
         case kinds.Modelled(models=models, limited=limited):
             are = f"{' and '.join(models)} {'is a model' if len(models) == 1 else 'are models'}"
             less = f"; what one unit adds to {' and '.join(limited)} is limited" * bool(limited)

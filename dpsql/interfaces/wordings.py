@@ -85,6 +85,7 @@ WORDINGS: dict[Reason, Wording] = {
         ExitCode.BAD_INPUT,
         "42P01",
         (
+            "{table} was published on {old}, and the data changed since.",
             "There is no table {table}.",
             "{qualifier} is called {alias} here.",
             "{qualifier} is not in FROM.",
@@ -95,6 +96,7 @@ WORDINGS: dict[Reason, Wording] = {
             "A table that the policy does not name does not exist here.",
         ),
         (
+            "Ask the owner to publish it again: its numbers are of {old}.",
             "Write {alias} before the column.",
             *_SAYS_WHAT[:-1],
             "FROM has: {sources}.",

@@ -339,6 +339,13 @@ class Synthetic:
 
 
 @dataclass(frozen=True, slots=True)
+class Published:
+    """All numbers are computed from rows of these published tables, which are noisy."""
+
+    tables: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Reported:
     """A `column` (with its table) holds reports drawn from `law`; results are estimates.
 
@@ -392,6 +399,7 @@ Told: TypeAlias = (
     | AnsweredAs
     | NoRows
     | Synthetic
+    | Published
     | Reported
     | Modelled
     | Relayed

@@ -66,8 +66,10 @@ SYSTEMS = (
     ),
     SideSystem(
         "cubes",
+        opens="dpsql.systems.cubes.public_answers:PublicAnswers",
         reads="dpsql.systems.cubes.cubes:refuse_analyst",
-        kinds={"dp cube": ("epsilon",)},
+        kinds={"dp cube": ("epsilon",), "dp table": ("epsilon",)},
+        tables=True,
         commands={"cube": "dpsql.systems.cubes.cube:cube"},
     ),
     SideSystem(

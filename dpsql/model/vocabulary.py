@@ -245,7 +245,8 @@ class TablePolicy:
     the general limit. Rows that agree on a list of columns in `determining` belong to one unit, as
     the owner declares. Columns of `same_unit` lead to the unit of the link, or are read as NULL
     (PRIVACY.md R93). Aggregates clip dates and times without bounds to the range `times`. One
-    analyst sees the rows that some of the `grants` have (PRIVACY.md R105).
+    analyst sees the rows that some of the `grants` have (PRIVACY.md R105). A table of released rows
+    has a comment of its own, `about`.
     """
 
     name: str
@@ -269,6 +270,7 @@ class TablePolicy:
     same_unit: tuple[Link, ...] = ()
     times: tuple[date, date] | None = None
     grants: tuple[Grant, ...] = field(default=(), repr=False)
+    about: str = field(default="", repr=False)
 
     def agreeing(self, columns: tuple[str, ...]) -> str:
         """Return the subject of the fact that rows which agree on these columns belong to

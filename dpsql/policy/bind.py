@@ -89,7 +89,7 @@ def _version(draft: Draft, tables: tuple[vocabulary.TablePolicy, ...], schema: S
     parts += [repr(draft.period)] if draft.period is not None else []
     for table in sorted(tables, key=lambda t: t.name):
         named = {f.name: getattr(table, f.name) for f in fields(table)}
-        del named["expected_rows"], named["view"], named["grants"]
+        del named["expected_rows"], named["view"], named["grants"], named["about"]
         named["rows"] = repr(table.rows) if table.rows is not None else ""
         named["columns"] = sorted(table.columns, key=lambda c: c.name)
         named["totals"] = [(c.name, c.max_per_unit) for c in named["columns"] if c.max_per_unit]

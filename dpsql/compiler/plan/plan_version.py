@@ -17,7 +17,7 @@ from dpsql.model.vocabulary import ColumnPolicy, Policy, TablePolicy
 
 BY_PLAN = "by plan"
 """Version of the policy in the charge of a question that has the version of its plan."""
-_UNUSED = frozenset("columns expected_rows view grants rows".split())
+_UNUSED = frozenset("columns expected_rows view grants rows about".split())
 NAMES = tuple(each.name for each in fields(TablePolicy) if each.name not in _UNUSED)
 """Fields of a table that are written as they are; others decide no integer, or are written apart.
 """

@@ -8,7 +8,7 @@ over the same rows are answered from its tables as from measurements of their ow
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import reduce
 from itertools import combinations
 from operator import add
@@ -28,12 +28,17 @@ from dpsql.model.query_options import Memory
 from dpsql.model.table_names import unknown_name
 from dpsql.model.vocabulary import Budget, Loss, Policy, Request
 from dpsql.preparation.compilation import Compiler
-from dpsql.preparation.question import Account
+from dpsql.preparation.question import Account, Question
 from dpsql.vault.vault import Vault
 
+TABLE = "dp table"
+"""Kind of a table that is published, in statements."""
+PUBLISHED = "published as a table"
+"""Client in the entry of a published table, by which the ledger tells it from a cube's."""
 MOST_KEYS = 6
 """Maximum number of keys of a cube: 6 keys make 64 tables."""
 _ALL = 1 << 40
+_LATER = timedelta(days=400)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,15 +67,16 @@ class Cube:
 def refuse_analyst(said: SystemStatement) -> NoReturn:
     """Refuse statements on cubes to analysts."""
     verb = "DROP" if isinstance(said, Drop) else "CREATE"
-    construct = f"{verb} DP CUBE, which is the owner's"
+    construct = f"{verb} {said.kind.upper()}, which is the owner's"
     raise Refused(Reason.UNSUPPORTED_SYNTAX, construct=construct)
 
 
 def creation(text: str) -> Creation:
-    """Parse the text of a CREATE DP CUBE statement. Raises `Refused`."""
+    """Parse the text of a CREATE DP CUBE or CREATE DP TABLE statement. Raises `Refused`."""
     cube = read_system_statement(text)
-    if not isinstance(cube, Creation) or cube.kind != "dp cube":
-        raise Refused(Reason.SYNTAX, why="CREATE DP CUBE name AS SELECT … is expected")
+    if not isinstance(cube, Creation) or cube.kind not in {"dp cube", TABLE}:
+        why = "CREATE DP CUBE name AS SELECT … is expected, or CREATE DP TABLE"
+        raise Refused(Reason.SYNTAX, why=why)
     return cube
 
 
@@ -117,7 +123,8 @@ def planned(
     Raises `Refused` if no query could be answered from the cube.
     """
     cube, policy = creation(text), compiler.policy
-    if not budget.memory.measures_wide:
+    is_table = cube.kind == TABLE
+    if not is_table and not budget.memory.measures_wide:
         why = (
             f'no question of {budget.name} is answered of it without memory = "wide" in that budget'
         )
@@ -128,13 +135,16 @@ def planned(
         why = "no analyst asks from it"
         raise Refused(Reason.BAD_OPTION, option="budget", value=budget.name, why=why)
     payer = _payer(policy, cube.name, budget)
+    door, client = (dialect, PUBLISHED) if is_table else ("command line", "")
     tables = []
-    for sql in grouping_sets(cube.query):
-        request = Request(sql, reader, dialect, door="command line")
+    for sql in (cube.query,) if is_table else grouping_sets(cube.query):
+        request = Request(sql, reader, dialect, door=door, client=client)
         query = joint_plan.read(compiler, request, stop)
         paying = replace(payer, epsilon=query.account.epsilon)
+        if is_table:
+            _require_lasting(compiler, cube.name, query)
         query = replace(query, request=replace(request, analyst=payer.analyst), account=paying)
-        tables.append(_table(joint_plan.beside(compiler, vault, query)))
+        tables.append(_table(joint_plan.beside(compiler, vault, query), is_table=is_table))
     return joint_plan.of_questions(compiler, vault, payer, tables, cube.epsilon)
 
 
@@ -188,16 +198,38 @@ def _payer(policy: Policy, name: str, budget: Budget) -> Account:
     return Account(analyst, wide, budget.query_epsilon, caps=caps)
 
 
-def _table(each: Beside) -> Beside:
-    """Return a grouping set if other queries can be answered from it, else raise `Refused`."""
-    if each.shares:
+def _table(each: Beside, *, is_table: bool) -> Beside:
+    """Return a table that other queries can be answered from, or that is published by itself.
+
+    Raises `Refused` for any other.
+    """
+    if is_table and not each.steps and each.prepared.plan is not None:
+        return replace(each, shares=False, tables=())
+    if each.shares and not is_table:
         return each
-    raise Refused(
-        Reason.UNSUPPORTED_PRIVATE_OPERATOR,
-        construct="a cube of these rows",
-        fix="Its keys have to be listed, its measures counts and sums with declared bounds, and "
-        "each person has to have one row.",
+    what, fix = (
+        "a cube",
+        (
+            "Its keys have to be listed, its measures counts and sums with declared bounds, and "
+            "each person has to have one row."
+        ),
     )
+    if is_table:
+        what, fix = "a published table", "It reads people's rows, with declared bounds and limits."
+    construct = f"{what} of these rows"
+    raise Refused(Reason.UNSUPPORTED_PRIVATE_OPERATOR, construct=construct, fix=fix)
+
+
+def _require_lasting(compiler: Compiler, name: str, query: Question) -> None:
+    """Refuse a published table whose name is taken, or whose question depends on the time."""
+    if "." in name or compiler.policy.granted(name) is not None:
+        why = "it has a dot" if "." in name else f"there is a table {name}"
+        fix = "Take another name."
+        raise Refused(Reason.BAD_OPTION, option="name", why=why, fix=fix)
+    later = replace(query, request=replace(query.request, at=query.request.at + _LATER))
+    if compiler.questions(later) != compiler.questions(query):
+        construct, fix = "the present time in a published table", "Name the day itself."
+        raise Refused(Reason.UNSUPPORTED_SYNTAX, construct=construct, fix=fix)
 
 
 def levels(every: Sequence[Word]) -> list[int]:

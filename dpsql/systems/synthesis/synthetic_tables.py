@@ -10,41 +10,27 @@ Readers of the tables: PRIVACY.md R69, R78.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
-from dpsql.answering.any_statement import ask_any, describe_any, explain_any
 from dpsql.answering.explain import PlannedCreation, explained_creation
+from dpsql.answering.free_tables import FreeTable, TablesAlone, missing_table
 from dpsql.answering.paid_names import DROPPED, Owner, PaidNames, owner, request_of
-from dpsql.answering.side_systems import NoSystems, OpenSystem, OtherAnswers, Parts
+from dpsql.answering.side_systems import OpenSystem, OtherAnswers, Parts
 from dpsql.dialects.statements.statement_table import read_system_statement
-from dpsql.engines import Engine, ScratchTable, Stop
-from dpsql.engines.broadcast_tables import narrowed
+from dpsql.engines import Stop
+from dpsql.interfaces.comments import SYNTHETIC
 from dpsql.ledgers import Entry
 from dpsql.model.bounded_cache import BoundedCache
 from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.notices import Notice, Synthetic
-from dpsql.model.table import Repeated, Table
-from dpsql.model.tree import INTEGER, VARCHAR, Span, SqlType, identifier
-from dpsql.model.vocabulary import (
-    Answer,
-    Column,
-    ColumnPolicy,
-    Policy,
-    Receipt,
-    Request,
-    TablePolicy,
-)
+from dpsql.model.tree import INTEGER, VARCHAR
+from dpsql.model.vocabulary import Answer, Column, ColumnPolicy, Request, TablePolicy
 from dpsql.policy.restrict import restrict_to
 from dpsql.preparation.compilation import Compiler
-from dpsql.preparation.engine_kinds import dialects
 from dpsql.preparation.explanation import Explanation, unknown_errors
-from dpsql.preparation.public_data import PublicTables
-from dpsql.preparation.question import account
 from dpsql.preparation.row_sources import clipping_of
-from dpsql.preparation.signature import Signature
 from dpsql.systems.synthesis.synthesis import RowsWish, SyntheticTable, remembered, synthesised
 from dpsql.systems.synthesis.synthesis_plan import SynthesisPlan, SynthesisWish, columns_of, planned
 from dpsql.systems.synthesis.synthetic_statement import (
@@ -63,49 +49,6 @@ CREATED = (
 """Columns of the answer to CREATE SYNTHETIC TABLE. Names last as long as the tables."""
 MOST_CELLS = 20_000_000
 """Maximum number of values in the cache of tables. Other tables are made again when needed."""
-
-
-class SyntheticRows:
-    """An engine that has only synthetic tables. The owner's database evaluates its queries."""
-
-    def __init__(self, engine: Engine, tables: Sequence[ScratchTable]) -> None:
-        self._engine, self._tables = engine, tables
-
-    def rows(
-        self,
-        sql: str,
-        stop: Stop | None = None,
-        data: str | None = None,  # noqa: ARG002
-    ) -> Sequence[tuple[Any, ...]]:
-        """Return the rows of a query on these tables."""
-        tables = (table for table in self._tables if identifier(table.name) in sql)
-        return self._engine.evaluate(sql, [_read(table, sql) for table in tables], stop)
-
-    def few(self, sql: str, cells: int, stop: Stop | None = None) -> Table | None:
-        """Return a small result as `Engine.few` does."""
-        rows = self.rows(sql, stop)
-        columns = [list(column) for column in zip(*rows, strict=True)]
-        return None if len(rows) * len(columns) > cells else Table(len(rows), columns)
-
-    def each(self, sql: str, take: Callable[[Table], None], stop: Stop | None = None) -> None:
-        """Pass the result to `take` as `Engine.each` does, in one chunk."""
-        rows = self.rows(sql, stop)
-        take(Table(len(rows), [list(column) for column in zip(*rows, strict=True)]))
-
-    def evaluate(
-        self, sql: str, tables: Sequence[ScratchTable], stop: Stop | None = None
-    ) -> Sequence[tuple[Any, ...]]:
-        """Return the values of constants."""
-        return self._engine.evaluate(sql, tables, stop)
-
-    def drop_made(self, key: str) -> None:
-        """Drop results as `Engine.drop_made` does."""
-        self._engine.drop_made(key)
-
-
-def _read(table: ScratchTable, sql: str) -> ScratchTable:
-    """Return a table with only the columns that a query may name."""
-    return narrowed(table, {name for name, _ in table.columns if identifier(name) in sql})
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,37 +72,6 @@ class _Named:
 
     def as_recorded(self, *, recorded: bool) -> _Named:
         return replace(self, recorded=recorded)
-
-
-@dataclass(frozen=True, slots=True)
-class TablesAlone:
-    """Compiler and vault for queries on synthetic tables. `paid` is the receipt of the first."""
-
-    compiler: Compiler
-    vault: Vault
-    paid: Receipt
-
-    def answer(self, parts: Parts, request: Request) -> Answer:
-        """Answer as `Proxy.ask` does."""
-        return over(self, replace(request, flowing=False), self.parts(parts))
-
-    def explain(self, parts: Parts, request: Request) -> Explanation:
-        """Explain as `Proxy.explain` does."""
-        return doubted(explain_any(self.parts(parts), request), self.compiler)
-
-    def signature(
-        self,
-        parts: Parts,
-        request: Request,
-        places: Sequence[Span],
-        declared: Sequence[SqlType | None],
-    ) -> Signature:
-        """Describe as `Proxy.signature` does."""
-        return describe_any(self.parts(parts), request, places, declared)
-
-    def parts(self, parts: Parts) -> Parts:
-        """Return parts that know these tables alone."""
-        return Parts(self.compiler, self.vault, NoSystems(), parts.stop)
 
 
 class SyntheticTables(OpenSystem):
@@ -251,7 +163,7 @@ class SyntheticTables(OpenSystem):
         compiler, vault, stop = parts.compiler, parts.vault, parts.stop
         whose = owner(compiler, vault, request.analyst)
         names = self.names.of(vault, whose)
-        if str(refused.facts.get("table", "")).lower() not in names:
+        if missing_table(refused) not in names:
             return None
         text = request.sql.lower()
         tables = {
@@ -265,8 +177,13 @@ class SyntheticTables(OpenSystem):
         key = whose, tuple((names[n].identity, t.receipt.query_id) for n, t in tables.items())
         alone = self._alone.get(key)
         if alone is None:
-            listed = [(names[name].name, table) for name, table in tables.items()]
-            alone = _alone(compiler.policy, vault, listed)
+            listed = [_free(names[name].name, table) for name, table in tables.items()]
+            paid = next(iter(tables.values())).receipt
+            notice = Synthetic(tuple(each.policy.name for each in listed))
+            policy = compiler.policy
+            alone = TablesAlone.over(
+                policy, vault, listed, paid=paid, kind="synthetic tables", notice=notice
+            )
             self._alone.put(key, alone)
         return alone
 
@@ -279,8 +196,8 @@ class SyntheticTables(OpenSystem):
         for _, named in sorted(names.items()):
             with suppress(Refused):
                 drawn = columns_of(compiler, named.wish, stop)
-                columns = tuple(ColumnPolicy(column.name, column.type) for column in drawn)
-                tables.append(TablePolicy(named.name, private=False, columns=columns))
+                columns = (ColumnPolicy(column.name, column.type) for column in drawn)
+                tables.append(_policy(named.name, *columns))
         return tuple(tables)
 
     def _table(
@@ -296,59 +213,9 @@ class SyntheticTables(OpenSystem):
         return table
 
 
-def _alone(
-    policy: Policy, vault: Vault, tables: Sequence[tuple[str, SyntheticTable]]
-) -> TablesAlone:
-    """Return compiler and vault for queries on these tables."""
-    alone = _policy(policy, tables)
-    loaded = [
-        ScratchTable(name, tuple((c.name, c.type) for c in table.shown), table.rows)
-        for name, table in tables
-    ]
-    engine: Any = SyntheticRows(vault.engine, loaded)
-    public = PublicTables(engine, dialects(alone.database).database)
-    paid = tables[0][1].receipt
-    return TablesAlone(Compiler(alone, public), Vault(vault.ledger, engine, vault.sampler), paid)
-
-
-def over(alone: TablesAlone, request: Request, parts: Parts) -> Answer:
-    """Answer a query on synthetic tables only. The errors of all numbers are unknown."""
-    compiler, vault = alone.compiler, alone.vault
-    try:
-        given = ask_any(parts, request)
-    except Refused as refused:
-        if refused.reason is not Reason.UNKNOWN_TABLE:
-            raise
-        raise Refused(
-            Reason.UNSUPPORTED_PRIVATE_OPERATOR,
-            refused.span,
-            construct="synthetic tables together with others",
-            fix="Ask about synthetic tables by themselves.",
-        ) from None
-    if isinstance(given.explanation, Explanation):
-        return replace(given, explanation=doubted(given.explanation, compiler))
-    doubts = Repeated(unknown_errors(given.columns), len(given.rows))
-    notices = (*given.notices, _notice(compiler))
-    payer = replace(
-        account(compiler.policy, request.analyst, chain=request.chain), epsilon=alone.paid.epsilon
-    )
-    receipt = vault.till.receipt(payer, alone.paid.query_id)
-    return replace(given, errors=doubts, margins=doubts, notices=notices, receipt=receipt)
-
-
-def doubted(explanation: Explanation, compiler: Compiler) -> Explanation:
-    """Return the plan of a query on synthetic tables: the error of each number is unknown (NaN)."""
-    notices = (*explanation.notices, _notice(compiler))
-    return replace(explanation, expected=unknown_errors(explanation.columns), notices=notices)
-
-
 def _clipping(plan: SynthesisPlan) -> tuple[Notice, ...]:
     """Return notices on the source rows, for the second column of `CREATED`."""
     return clipping_of(plan.singles[0], 1)
-
-
-def _notice(compiler: Compiler) -> Synthetic:
-    return Synthetic(tuple(table.name for table in compiler.policy.tables))
 
 
 def _recorded(entry: Entry) -> tuple[str, _Named | None] | None:
@@ -370,17 +237,11 @@ def _named(request: Request, statement: CreateSynthetic) -> _Named:
     return _Named(statement.name, wish, statement.rows)
 
 
-def _policy(policy: Policy, tables: Sequence[tuple[str, SyntheticTable]]) -> Policy:
-    """Return a policy with only these tables, all public."""
-    listed = tuple(
-        TablePolicy(
-            name,
-            private=False,
-            columns=tuple(
-                ColumnPolicy(column.name, column.type, nullable=column.nullable)
-                for column in table.columns
-            ),
-        )
-        for name, table in tables
-    )
-    return replace(policy, tables=listed, facts=frozenset(), data=None, roles=())
+def _free(name: str, table: SyntheticTable) -> FreeTable:
+    columns = (ColumnPolicy(c.name, c.type, nullable=c.nullable) for c in table.columns)
+    return FreeTable(_policy(name, *columns), table.rows)
+
+
+def _policy(name: str, *columns: ColumnPolicy) -> TablePolicy:
+    """Return the description of a table for its analyst."""
+    return TablePolicy(name, private=False, columns=columns, about=SYNTHETIC)

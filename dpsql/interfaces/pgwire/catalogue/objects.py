@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from dpsql.interfaces.comments import SYNTHETIC, column_comment, table_comment
+from dpsql.interfaces.comments import column_comment, table_comment
 from dpsql.interfaces.pgwire.catalogue.naming import constraint_name, quote
 from dpsql.interfaces.pgwire.catalogue.recorded import rows, sql
 from dpsql.interfaces.pgwire.values import type_oids
@@ -124,8 +124,6 @@ def synthetic_objects(policy: Policy, tables: Sequence[TablePolicy]) -> dict[str
         item = _table(policy, table, catalogue, PUBLIC_OID)
         spelled: Row = {"kind": type_oids.REGCLASS, "oid": item.oid, "spelled": quote(item.name)}
         catalogue.add("names", **spelled, shown=True)
-    for comment in catalogue.rows["pg_description"]:
-        comment["description"] = SYNTHETIC
     return dict(catalogue.rows)
 
 
