@@ -1,4 +1,4 @@
-"""No accepted regular expression is one that the engine cannot read."""
+"""No accepted pattern is one that the engine cannot read, or that keeps it busy."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ import random
 import duckdb
 import pytest
 
+from dpsql.dialects.duckdb import like_sql
+from dpsql.dialects.duckdb.expression_sql import expression
 from dpsql.dialects.reading.parse import parse
 from dpsql.engines import versions
+from dpsql.functions import LONGEST_TEXT
 from dpsql.functions.strings import LONGEST_PATTERN, groups_of
 from dpsql.model.errors import Refused
-from dpsql.model.tree import Call, Select
+from dpsql.model.tree import BOOLEAN, VARCHAR, Call, Literal, Ref, Select
 
 PARTS = [
     *"a b Z 0 _ - ^ $ . | ( ) (?: ) [ [^ ] ] * + ? { } , : = ! & ~ / # \\".split(" "),
@@ -127,3 +130,68 @@ def test_a_pattern_in_either_case_is_refused_where_the_engine_has_none(
 def test_the_reading_of_a_tilde_is_that_of_the_engine() -> None:
     found = duckdb.execute("SELECT 'abc' ~ 'b'").fetchone()
     assert found == (versions.TILDE_MATCHES_ANYWHERE,)
+
+
+LETTERS = [*"aab%%%__.(\\[+é\n|^$A", "İ"]
+
+
+def like(name: str, text: str, pattern: str | None, *escape: str) -> str:
+    """Our SQL of a test of `text`; by the column `p` without a pattern."""
+    column = Ref(2, VARCHAR) if pattern is None else Literal(pattern, VARCHAR)
+    escapes = (Literal(each, VARCHAR) for each in escape)
+    call = Call(name, (Ref(1, VARCHAR), column, *escapes), BOOLEAN)
+    return f"SELECT {expression(call, lambda ref: 'sp'[ref.id - 1])} FROM t WHERE s = '{text}'"
+
+
+def otherwise(seed: int) -> list[tuple[str, str]]:
+    """Texts and patterns that our LIKE of engines that backtrack tells otherwise than LIKE."""
+    generator, engine = random.Random(seed), duckdb.connect()  # noqa: S311
+    drawn = ["".join(generator.choices(LETTERS, k=generator.randint(0, 7))) for _ in range(600)]
+    wrong = []
+    for pair in sorted({*zip(drawn[:300], drawn[300:], strict=True)}):
+        text, pattern = pair
+        engine.execute("CREATE OR REPLACE TABLE t AS SELECT ? AS s, ? AS p", pair)
+        for name in ("like", "ilike"):
+            plain = engine.execute(f"SELECT s {name} p FROM t").fetchall()
+            ours = [engine.execute(like(name, text, p)).fetchall() for p in (pattern, None)]
+            wrong += [pair] * (ours != [plain] * 2)
+        if not pattern.replace("++", "").endswith("+"):
+            plain = engine.execute("SELECT s LIKE p ESCAPE '+' FROM t").fetchall()
+            wrong += [pair] * (engine.execute(like("like", text, pattern, "+")).fetchall() != plain)
+    return wrong
+
+
+def test_like_is_matched_in_one_pass_and_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(versions, "LIKE_BACKTRACKS", True)
+    assert not otherwise(1)
+    assert "LIKE" in like("like", "", "%a%a%")  # which the engine searches part by part
+    assert "LIKE" in like("ilike", "", "%a%")
+    long = like("like", "", None)
+    engine = duckdb.connect()
+    engine.execute("CREATE TABLE t AS SELECT '' AS s, repeat('%', 256) AS p")
+    assert engine.execute(long).fetchall() == [(False,)]
+
+
+def test_wrong_twin_a_regular_expression_of_special_letters(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(versions, "LIKE_BACKTRACKS", True)
+    monkeypatch.setattr(like_sql, "_SPECIAL", "\\")
+    with pytest.raises((duckdb.Error, AssertionError)):
+        assert not otherwise(1)
+
+
+@pytest.mark.parametrize("name", ["like", "ilike"])
+def test_no_text_keeps_a_pattern_busy(name: str) -> None:
+    """DuckDB 1.5 would try 400⁸ / 8! places."""
+    text, pattern = "a" * 400, "%" + "a_%" * 8 + "b"
+    engine = duckdb.connect()
+    engine.execute("CREATE TABLE t AS SELECT ? AS s, ? AS p", (text, pattern))
+    assert not any(
+        engine.execute(like(name, text, p)).fetchone() != (False,) for p in (pattern, None)
+    )
+    if name == "like":
+        assert engine.execute(like(name, text, pattern, "!")).fetchone() == (False,)
+    marks = Call("nfc_normalize", (Ref(1, VARCHAR),), VARCHAR)
+    shown = expression(marks, lambda _: "repeat(chr(769), 32768) || repeat(chr(790), 32768)")
+    assert engine.execute(f"SELECT length({shown})").fetchone() == (LONGEST_TEXT,)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dpsql.compiler.aggregates import of_engines
+from dpsql.dialects.duckdb.like_sql import ilike, like
 from dpsql.dialects.literal_sql import constant
 from dpsql.dialects.operators import OPERATORS, Printed, listed
-from dpsql.dialects.sql_text import ATOM, PRODUCT, SUM, TEST, Text
+from dpsql.dialects.sql_text import ATOM, PRODUCT, SUM, Text
 from dpsql.functions import LONGEST_COMPARED, LONGEST_TEXT
 from dpsql.functions.date_making import bucket_origin
 from dpsql.functions.dates import EPOCH, LENGTHS, MICROSECOND
@@ -47,8 +48,9 @@ LENGTHENING = frozenset(
 )
 """Functions with results that can be at least as long as their arguments together."""
 
-SUBSTITUTING = frozenset({"replace", "regexp_replace"})
-"""Functions with results many times as long as their first argument, which is cut."""
+SUBSTITUTING = frozenset({"replace", "regexp_replace", "nfc_normalize"})
+"""Functions with results many times as long as their first argument, which is cut, or that take the
+square of its length in time: NFC sorts marks one by one."""
 
 
 def _to_digits(name: str) -> Printed:
@@ -286,19 +288,9 @@ TIMES: dict[str, Printed] = {
 }
 
 
-def _in_any_case(args: tuple[Text, ...], kind: tree.SqlType) -> Text:
-    """Return ILIKE, as LIKE of texts in lower case if the pattern may end with NUL.
-
-    DuckDB 1.5 raises on such a pattern; it compares lower case itself.
-    """
-    text, pattern = args
-    if pattern.literal is not None and "\0" not in str(pattern.literal.value):
-        return OPERATORS["ilike"](args, kind)
-    return Text(f"lower({text.sql}) LIKE lower({pattern.sql})", kind, TEST)
-
-
 SPECIAL: dict[str, Printed] = {
-    "ilike": _in_any_case,
+    "like": like,
+    "ilike": ilike,
     "round": _to_digits("round"),
     "trunc": _to_digits("trunc"),
     "factorial": _of_integer("factorial"),
