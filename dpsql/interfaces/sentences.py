@@ -132,6 +132,9 @@ _FORMS = {
     kinds.AnswerForm.STAGED_AVERAGE: (
         "rows are compared with a released average: no ± has the error of that average"
     ),
+    kinds.AnswerForm.STAGED_NUMBER: (
+        "rows are chosen by numbers that are released first: no ± has the error of these numbers"
+    ),
     kinds.AnswerForm.STAGED_RANK: (
         "rows are compared with released quantiles: no ± has their error. Rows with equal values"
         " share a tile, so that tiles can differ in size"

@@ -273,9 +273,14 @@ class AnswerForm(StrEnum):
     """A form that a query over many people's rows was answered in."""
 
     STAGED_AVERAGE = "staged average"
+    STAGED_NUMBER = "staged number"
     LIMITED_JOIN = "limited join"
     STAGED_RANK = "staged rank"
     UNMATCHED_ROWS = "unmatched rows"
+
+
+STAGED_FORMS = (AnswerForm.STAGED_AVERAGE, AnswerForm.STAGED_RANK)
+"""Forms that say that rows are compared with released numbers."""
 
 
 @dataclass(frozen=True, slots=True)

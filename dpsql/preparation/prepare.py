@@ -56,16 +56,17 @@ from dpsql.compiler.rewrite.weights import weighed
 from dpsql.compiler.track.track import track
 from dpsql.compiler.track.uniqueness import keys_of
 from dpsql.mechanisms import margin
-from dpsql.model.algebra import Relation, Resolved
+from dpsql.model.algebra import Relation, Released, Resolved, Staged
 from dpsql.model.bounded_cache import BoundedCache
 from dpsql.model.dataclass import dataclass, field, replace
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.intervals import Facts
-from dpsql.model.notices import AnsweredAs, AnswerForm, Notice, Reported
+from dpsql.model.notices import STAGED_FORMS, AnsweredAs, AnswerForm, Notice, Reported
 from dpsql.model.origins import DerivedColumns
 from dpsql.model.prepared_store import opened
 from dpsql.model.tree import Statement
 from dpsql.model.vocabulary import Budget, Column, Loss, Policy
+from dpsql.model.walk import relations
 from dpsql.preparation.engine_admission import require_conforming
 from dpsql.preparation.engine_kinds import dialects
 from dpsql.preparation.period_plans import (
@@ -149,15 +150,15 @@ def _prepare(
     resolved = without_rows(resolve(statement, policy, identities))
     if policy.deviations:
         require_conforming(resolved.relation, policy.deviations)
-    resolved, rounding = on_grid(resolved, statement, policy.limits)
-    relation = resolved.relation
-    reported = _debiased(resolved, statement, policy, identities, evaluate)
+    asked, rounding = on_grid(resolved, statement, policy.limits)
+    reported = _debiased(asked, statement, policy, identities, evaluate)
     plans = _Plans(
         statement, policy, budget, identities, public=public, evaluate=evaluate, steps=steps
     )
     options = _options(statement, policy, epsilon, steps.norms)
     resolved, tracked = plans.aggregated(Resolved(reported.relation))
-    columns, more = told_columns(relation, policy), (*tracked.notices, *rounding)
+    columns = told_columns(asked.relation, policy)
+    more = (*tracked.notices, *rounding, *_about_stages(tracked))
     if not tracked.blocks:
         prepared = _public(statement, columns, tracked.outer, policy, identities)
         return replace(prepared, notices=(*more, *_reports((), reported)))
@@ -176,6 +177,25 @@ def _prepare(
     wider = plans.wider(resolved, bounded, prepared, options) if grouped else ()
     first, *others = (_announced(p, columns, more, reported) for p in (prepared, *wider))
     return replace(first, wider=tuple(others), wide=plans.wide(resolved, prepared, options))
+
+
+def _about_stages(tracked: Tracked) -> tuple[AnsweredAs, ...]:
+    """Return the notice that private rows depend on numbers that are released first."""
+    forms = {n.form for n in tracked.notices if isinstance(n, AnsweredAs)}
+    if not tracked.stages or not forms.isdisjoint(STAGED_FORMS):
+        return ()
+    waited = {
+        part.stage
+        for block in tracked.blocks
+        for part in relations(block.rows)
+        if isinstance(part, Staged) and part.source is None
+    }
+    noisy = (
+        isinstance(part, Released) and part.measures
+        for stage in waited
+        for part in relations(tracked.stages[stage])
+    )
+    return (AnsweredAs(AnswerForm.STAGED_NUMBER),) if any(noisy) else ()
 
 
 def _announced(

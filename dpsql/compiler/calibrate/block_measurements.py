@@ -192,7 +192,7 @@ def _over(
     x, y = map(alike.first, parts)
     assert isinstance(x, RowCount | ClippedSum)
     assert isinstance(y, RowCount | ClippedSum)
-    if polls.totals.limited(x) != x:
+    if polls.totals.limited(x) != x or polls.voting is not None:
         return None
     ratio = polls.ratio(x, y) * x.lattice.step / y.lattice.step
     (adds,) = recipes[1].typical(divisor) if recipes[1].typical else (1.0,)
@@ -232,6 +232,7 @@ def _polls(
         norms=norms,
         identities=identities,
         first=first,
+        voting=bounded.voting,
     )
 
 

@@ -66,9 +66,10 @@ def contributions_of(bounded: BoundedBlock) -> Contributions:
     else:
         name = by_keys.name if per_group == by_keys.value else "max_rows_per_unit"
         rows_per_group = Contribution(per_group, f"enforced by clipping each unit's total: {name}")
-    # Rows that are joined to an earlier release wait for it: no unit can be polled before.
+    # Rows that are joined to an earlier release wait for it, and others may vote for them.
     waits = any(isinstance(r, Staged) and r.source is None for r in relations(block.rows))
-    polled, private = not (block.several or waits), bounded.domain is None
+    polled = not block.several and (bounded.voting is not None or not waits)
+    private = bounded.domain is None
     # Norms bound all groups together: a limit of public ones would only leave some of them out.
     normed = polled and per_group is None and not (row_level or private)
     groups = _groups(bounded, limited=not normed)

@@ -68,7 +68,8 @@ def about_blocks(polls: PrivatePlan, question: PrivatePlan) -> PrivatePlan:
 def of_shown(polls: Sequence[Sequence[Poll]], bounded: Bounded) -> tuple[Poll, ...]:
     """Return the polls of every block; for a query's k largest groups, clipping there counts less.
 
-    The clipped amount is largest in the largest groups: it counts as if spread over √(k·d).
+    The clipped amount is largest in the largest groups: it counts as if spread over √(k·d). Means
+    and ratios of all blocks come first.
     """
     largest = _largest_shown(bounded)
 
@@ -76,7 +77,8 @@ def of_shown(polls: Sequence[Sequence[Poll]], bounded: Bounded) -> tuple[Poll, .
         return isqrt(min(largest.get(number, poll.groups), poll.groups) * poll.groups)
 
     each = ((number, poll) for number, of_block in enumerate(polls) for poll in of_block)
-    return tuple(replace(poll, groups=groups(number, poll)) for number, poll in each)
+    shown = tuple(replace(poll, groups=groups(number, poll)) for number, poll in each)
+    return tuple(poll for poll in shown if poll.first) or shown
 
 
 def _largest_shown(bounded: Bounded) -> Mapping[int, int]:

@@ -24,7 +24,7 @@ from typing import assert_never
 
 from dpsql.accountants import Accountant
 from dpsql.compiler.aggregates.moments import centred_sum
-from dpsql.compiler.aggregates.recipe import BoundedCall, Parts, Recipe, counted
+from dpsql.compiler.aggregates.recipe import BoundedCall, Parts, Recipe, counted, unlimited
 from dpsql.compiler.calibrate.contributions import Contributions, unscalable
 from dpsql.compiler.calibrate.declared_limits import (
     DeclaredTotals,
@@ -59,6 +59,7 @@ from dpsql.compiler.plan.private_plan import (
     Poll,
     PrivateBlock,
 )
+from dpsql.compiler.plan.voting_rows import VotingRows
 from dpsql.compiler.resolve.scopes import Identities
 from dpsql.mechanisms.norm_bounds import octave_of
 from dpsql.mechanisms.threshold import ALONE, UnitCounting
@@ -98,7 +99,7 @@ class Polls:
     Errors are weighed over all `listed` public groups, or over some private groups (0). An L2
     `norm` over many public groups is polled together with the L1 norm, which says how much is
     clipped over all groups. The L1 norm is used if it errs less and the accountant has `either`
-    kind of noise.
+    kind of noise. Units vote with their `voting` rows, if there are any.
     """
 
     block: PrivateBlock
@@ -110,6 +111,7 @@ class Polls:
     norms: Mapping[str, FoundNorm]
     identities: Identities
     first: int | None = None
+    voting: VotingRows | None = None
     missing: dict[str, Poll] = field(default_factory=dict)
     bounds: list[ContributionBound] = field(default_factory=list)
     keys: dict[Measurement, str] = field(default_factory=dict)
@@ -348,6 +350,10 @@ class Polls:
         centres = {}
         for place in range(deviations):
             plain = centred_sum(replace(call, centres={place: 0}), place)
+            if self.voting is not None and not self.voting.one_row:
+                # Deviations of more rows may cancel: values of one sign do not.
+                centres[place] = min(max(0, plain.lower), plain.upper)
+                continue
             finest = plain.upper.bit_length() if call.wide else _FINEST
             edges = _edges(plain.lower, plain.upper, finest)
             vote = MeanVote(within_integers(plain), edges)
@@ -507,7 +513,8 @@ class Polls:
 
     def _key(self, vote: UnitVote) -> str:
         """Return the identity of a poll."""
-        writer, rows = written_rows(self.block)
+        block, vote = self._voters(vote)
+        writer, rows = written_rows(block)
         keys = tuple(item.expression for item in vote.keys)
         call = rows, self.block.unit, keys, vote.total
         match vote:
@@ -523,11 +530,21 @@ class Polls:
                 assert_never(vote)
         return hashlib.sha256(writer.write((*call, *how)).encode()).hexdigest()
 
+    def _voters(self, vote: UnitVote) -> tuple[PrivateBlock, UnitVote]:
+        """Return the block whose units vote, and the vote; raises `Refused` where none can."""
+        if self.voting is None:
+            return self.block, vote
+        other = self.voting.vote(vote)
+        if other is None:
+            raise unlimited(self.block.measures[0].call.span, self.block.declared)
+        return replace(self.block, rows=self.voting.rows), other
+
     def _polled(self, vote: UnitVote) -> PrivateBlock:
+        block, vote = self._voters(vote)
         octave = self.identities.field("octave", INTEGER)
         units = self.identities.field("units", INTEGER)
         return replace(
-            self.block,
+            block,
             max_rows=1,
             keys=(Item(octave, Literal(0, INTEGER)),),
             measures=(Measure(units, AggregateCall("count", (Star(),), type=INTEGER)),),

@@ -23,6 +23,7 @@ from dpsql.compiler.infer.possible_keys import listed, possible
 from dpsql.compiler.plan.measurement_kinds import MOST_ROWS
 from dpsql.compiler.plan.private_plan import Bounded, BoundedBlock, PrivateBlock, Tracked
 from dpsql.compiler.plan.published_keys import Within
+from dpsql.compiler.plan.voting_rows import voting_rows
 from dpsql.compiler.resolve.typing import type_of
 from dpsql.model.algebra import Relation, Staged
 from dpsql.model.intervals import Facts
@@ -43,6 +44,12 @@ _PLAIN = frozenset({Kind.BOOLEAN, Kind.INTEGER, Kind.VARCHAR, Kind.DATE})
 def infer(tracked: Tracked, policy: Policy, public: PublicData, evaluate: Evaluate) -> Bounded:
     """Infer the facts of every key and argument of every block."""
     blocks = tuple(_block(block, policy, public, evaluate).bounded() for block in tracked.blocks)
+    if tracked.stages:
+        keys = [len(block.keys) for block in tracked.blocks]
+        blocks = tuple(
+            replace(b, voting=voting_rows(b.block.rows, b.block.max_rows, tracked.stages, keys))
+            for b in blocks
+        )
     origin = FactSource(policy, public, evaluate, policy.limits.max_public_groups)
     certain = certain_numbers(tracked.outer, blocks, origin)
     return Bounded(tracked.outer, blocks, tracked.stages, certain)

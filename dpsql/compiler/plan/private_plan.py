@@ -13,6 +13,7 @@ from dpsql.compiler.plan.enforcement import Enforcement
 from dpsql.compiler.plan.lattices import Choice, Histogram, Lattice, RangeStrategy, TreeRelease
 from dpsql.compiler.plan.measurement_kinds import MeanVote, Measurement, RatioVote, UnitVote
 from dpsql.compiler.plan.published_keys import unreleased
+from dpsql.compiler.plan.voting_rows import VotingRows
 from dpsql.compiler.plan.weighed_rows import Weighed
 from dpsql.consistency.least_squares import Agreement
 from dpsql.consistency.marginals import Marginals
@@ -187,7 +188,8 @@ class BoundedBlock:
     (None: unbounded). `tested` has facts of the conditions of measures, and of expressions that
     they compare with constants. Keys that are not `within` earlier releases have no rows. `wide`
     are the arguments with far too large bounds, () for others: those of units of `MOST_ROWS` rows,
-    or of all days that a policy assumes of times. A domain of private keys was `shown` before.
+    or of all days that a policy assumes of times. A domain of private keys was `shown` before. Rows
+    that wait for a stage may have `voting` rows in their place.
     """
 
     block: PrivateBlock
@@ -198,6 +200,7 @@ class BoundedBlock:
     within: tuple[published_keys.Within, ...] = ()
     wide: tuple[tuple[Facts, ...], ...] = ()
     shown: bool = False
+    voting: VotingRows | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -146,8 +146,40 @@ SELECT login_id % 5000 AS g, COUNT(*) FROM logins GROUP BY g;
 SELECT login_id % 5000 AS g, COUNT(DISTINCT day) FROM logins GROUP BY g;
 -- refuse: unbounded-contribution at 1:8
 
--- case: rows that are joined to what is released first
+-- case: rows that are compared with what is released first
 SELECT COUNT(*) FROM logins WHERE EXTRACT(day FROM day) > (SELECT AVG(age) FROM customers);
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1
+-- release: sum l0=1 linf=60
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1048576
+
+-- case: values where they are above what is released first
+SELECT SUM(CASE WHEN EXTRACT(day FROM day) > a THEN EXTRACT(day FROM day) ELSE 0 END) AS s FROM logins CROSS JOIN (SELECT AVG(age) AS a FROM customers) AS c;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1
+-- release: sum l0=1 linf=60
+-- keys: 1 public, l0 proved
+-- release: sum l0=1 linf=32505856
+
+-- case: other values where they are above what is released first
+SELECT SUM(CASE WHEN EXTRACT(day FROM day) > a THEN EXTRACT(day FROM day) ELSE 1 END) AS s FROM logins CROSS JOIN (SELECT AVG(age) AS a FROM customers) AS c;
+-- refuse: unbounded-contribution at 1:8
+
+-- case: an average of rows above what is released first
+SELECT AVG(EXTRACT(day FROM day)) AS a FROM logins WHERE EXTRACT(day FROM day) > (SELECT AVG(age) FROM customers);
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1
+-- release: sum l0=1 linf=60
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1048576
+-- release: sum l0=1 linf=31457280
+
+-- case: rows that meet several groups released first
+SELECT COUNT(*) FROM logins JOIN (SELECT segment, AVG(age) AS a FROM customers GROUP BY segment) AS c ON EXTRACT(day FROM day) > a;
 -- refuse: unbounded-contribution at 1:8
 
 -- case: an average of what is summed without a limit
