@@ -154,7 +154,7 @@ def test_psycopg_in_text_and_binary(served: Door, *, binary: bool, prepare: bool
         assert cursor.description is not None
         assert [c.type_code for c in cursor.description] == [
             16,
-            20,
+            23,
             1700,
             701,
             25,

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import product
+from struct import unpack_from
 
 import psycopg
 import pytest
 
+from dpsql.compiler.infer import wide_columns
 from dpsql.compiler.resolve import typing
+from dpsql.interfaces.pgwire.frontend import Describe, Message, Parse, Query, Sync
 from dpsql.interfaces.pgwire.values import type_oids
 from dpsql.proxy import Proxy
 from grammar_tests import world
@@ -123,3 +126,52 @@ def test_a_quotient_that_is_always_cut_would_be_seen(
     monkeypatch.setattr(typing, "has_fraction", lambda _: False)
     (cell,) = ours(Client(proxy), asked(["SUM(n) / COUNT(n)"]))
     assert not alike(cell, MEAN)
+
+
+WIDTHS = {
+    "7": type_oids.INT4,
+    "-7": type_oids.INT4,
+    "'7'::int": type_oids.INT4,
+    "7::bigint": type_oids.INT8,
+    "3000000000": type_oids.INT8,
+    "ABS(-7)": type_oids.INT4,
+    "COUNT(*)": type_oids.INT8,
+    "COUNT(*)::int": type_oids.INT4,
+    "SUM(i::int)": type_oids.INT8,
+    "MAX(n)::int": type_oids.INT4,
+    "3000000000::int": type_oids.INT8,
+}
+"""Types of whole numbers: int4 only where the type is and every value fits."""
+
+
+def widths(client: Client, *sent: Message) -> list[int]:
+    client.send(*sent)
+    (body,) = client.of(b"T")
+    return _oids(body)
+
+
+def _oids(body: bytes) -> list[int]:
+    (count,), at, oids = unpack_from("!H", body), 2, []
+    for _ in range(count):
+        at = body.index(b"\0", at) + 1
+        oids.append(unpack_from("!IHI", body, at)[2])
+        at += 18
+    return oids
+
+
+def test_whole_numbers_are_int4_where_they_are_small(proxy: Proxy) -> None:
+    seen = widths(Client(proxy), Query(asked(tuple(WIDTHS))))
+    assert dict(zip(WIDTHS, seen, strict=True)) == WIDTHS
+
+
+def test_a_number_that_does_not_fit_would_be_seen(
+    proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wide_columns, "INT32", 2**40)
+    assert widths(Client(proxy), Query(asked(["3000000000::int"]))) == [type_oids.INT4]
+
+
+def test_a_value_that_comes_later_may_be_large(proxy: Proxy) -> None:
+    sql = "SELECT $1::int AS a, 7 AS b"
+    described = Parse("", sql, ()), Describe(portal=False, name=""), Sync()
+    assert widths(Client(proxy), *described) == [type_oids.INT8] * 2

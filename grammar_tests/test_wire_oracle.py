@@ -1,6 +1,6 @@
 """The same messages to a session and to a real PostgreSQL 15: the same answers, byte for byte.
 
-What may differ: widths of integers (ours are all int8), and texts of errors.
+What may differ: widths of integers (ours are int8, or int4 where values are), and texts of errors.
 """
 
 from __future__ import annotations

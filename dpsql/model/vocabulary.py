@@ -467,11 +467,15 @@ class Noisy:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A result column, fixed by the text. An INTEGER that is `wide` may need more than 64 bits."""
+    """A result column, fixed by the text. An INTEGER that is `wide` may need more than 64 bits.
+
+    One that is `small` is int4 for PostgreSQL, and its values are.
+    """
 
     name: str
     type: SqlType
     wide: bool = field(default=False, repr=False)
+    small: bool = field(default=False, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,5 @@
-"""Result columns as text and policy determine them: INTEGER columns may need more than 64 bits.
+"""Result columns as text and policy determine them: INTEGER columns may need more than 64 bits,
+or no more than 32.
 
 An interface that returns types before values must know this in advance. Otherwise it could not
 return an answer that was already charged. It follows from declarations and storage types, and is an
@@ -26,11 +27,11 @@ from dpsql.model.algebra import (
     Values,
 )
 from dpsql.model.intervals import Facts, Interval
-from dpsql.model.tree import INTEGER, STATED, Call, Expression, Kind, Ref, SqlType
+from dpsql.model.tree import INTEGER, INTEGER_WIDTH, STATED, Call, Expression, Kind, Ref, SqlType
 from dpsql.model.vocabulary import WORD, Column, ColumnPolicy, Policy
 from dpsql.model.walk import relations, walk
 
-INT64 = 2**63
+INT64, INT32 = 2**63, 2**31
 MOST_ROWS = 2**31
 """Assumed upper limit of aggregated rows, including noise."""
 MOST_ERROR = 2.0**56
@@ -43,7 +44,7 @@ def told_columns(relation: Relation, policy: Policy) -> tuple[Column, ...]:
     if all(_number(f.type) is None or f.id in counts for f in fields):
         return tuple(Column(f.name, f.type) for f in fields)
     sizes = _Sizes(relation, FactSource(policy, _Untold(), _untold, 0, MOST_ROWS))
-    return tuple(Column(f.name, f.type, wide=sizes.wide(f)) for f in fields)
+    return tuple(Column(f.name, f.type, sizes.wide(f), sizes.small(f)) for f in fields)
 
 
 def _counts(relation: Relation) -> set[int]:
@@ -70,7 +71,7 @@ def with_noise(columns: Sequence[Column], errors: Sequence[float | None]) -> tup
     beyond = [error is not None and error > MOST_ERROR for error in errors]
     beyond += [False] * (len(columns) - len(beyond))
     return tuple(
-        replace(c, wide=c.wide or (loud and c.type == INTEGER))
+        replace(c, wide=c.wide or (loud and c.type == INTEGER), small=c.small and not loud)
         for c, loud in zip(columns, beyond, strict=True)
     )
 
@@ -135,6 +136,13 @@ class _Sizes(Columns):
                 return _is_wide(self.column(column.id).interval)
             case _:
                 return any(map(self._is_wide_scan, relations(self.rows)))
+
+    def small(self, column: Field) -> bool:
+        """Test whether PostgreSQL's type of a column is int4, and its values are no larger."""
+        if column.type != INTEGER or column.type.width != INTEGER_WIDTH:
+            return False
+        interval = self.column(column.id).interval
+        return interval.is_bounded and interval.within(-INT32, INT32)
 
     def _is_wide_scan(self, relation: Relation) -> bool:
         if not isinstance(relation, Scan):

@@ -11,10 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from dpsql.model.tree import BIGINT_WIDTH, NUMERIC_WIDTH, Call, Kind, SqlType
+from dpsql.model.tree import BIGINT_WIDTH, INTEGER_WIDTH, NUMERIC_WIDTH, Call, Kind, SqlType
 
 FRACTIONAL = frozenset("extract floor ceil round trunc".split())
 """Functions whose results PostgreSQL divides with a fraction, even if they are whole numbers."""
+
+LENGTHS = frozenset("length ascii strpos width_bucket".split())
+"""Functions whose results are int4 there."""
 
 SPREADS = frozenset("avg variance var_pop stddev stddev_pop".split())
 """Aggregates that are numeric unless they are of double precision."""
@@ -29,7 +32,9 @@ SELECTING = frozenset(
 def with_width_of_call(call: Call, result: SqlType, types: Iterable[SqlType]) -> SqlType:
     """Return the type of a scalar call, as wide as PostgreSQL's over arguments of `types`."""
     given = [kind for kind in types if kind.is_numeric]
-    if result.kind is Kind.INTEGER:
+    if result.kind is Kind.INTEGER and call.function in LENGTHS:
+        width = INTEGER_WIDTH
+    elif result.kind is Kind.INTEGER:
         width = NUMERIC_WIDTH if call.function in FRACTIONAL else _widest(given)
     elif result.kind is Kind.DOUBLE:
         width = BIGINT_WIDTH if any(map(_is_float, given)) else _widest(given)

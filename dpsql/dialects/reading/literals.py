@@ -184,9 +184,9 @@ def casted(
         if arg.type == tree.VARCHAR and constant and not safe:
             return temporal(arg, target, origin)
         if arg.type == target and target in (tree.VARCHAR, tree.INTEGER, tree.BOOLEAN):
-            return replace(arg, span=span)
+            return replace(arg, type=target, span=span)
         if isinstance(arg.value, str) and target == tree.INTEGER and _WHOLE.match(arg.value):
-            return tree.Literal(int(arg.value), tree.INTEGER, span)
+            return tree.Literal(int(arg.value), target, span)
         if type(arg.value) is int and target == tree.DOUBLE and abs(arg.value) <= _EXACT:
             return tree.Literal(float(arg.value), tree.DOUBLE, span)
     return tree.Cast(arg, target, safe, span)

@@ -175,7 +175,10 @@ class Answers:
         if any(n > 1 for n in map(query.numbers.count, query.numbers)):
             kinds = [type_oids.kind_of(types[number - 1]) for number in query.numbers]
             signature = self.proxy.signature(request, query.places, kinds, stop)
-        return Description(types, told_columns(signature.columns, settings["dpsql.errors"]))
+        columns = signature.columns
+        if types:  # a value that comes later may be larger
+            columns = tuple(replace(column, small=False) for column in columns)
+        return Description(types, told_columns(columns, settings["dpsql.errors"]))
 
     def ask(
         self,
@@ -294,7 +297,11 @@ def told_columns(columns: Sequence[Column], errors: str = PLAIN) -> tuple[WireCo
     marks = [errors == TEXT and c.type.is_measured for c in columns]
     marks += [True] * (len(shown) - len(columns))
     return tuple(
-        WireColumn(c.name, type_oids.oid_of(c.type, wide=c.wide), errors=errors if mark else "")
+        WireColumn(
+            c.name,
+            type_oids.oid_of(c.type, wide=c.wide, small=c.small),
+            errors=errors if mark else "",
+        )
         for c, mark in zip(shown, marks, strict=True)
     )
 

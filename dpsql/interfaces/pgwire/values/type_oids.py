@@ -114,8 +114,8 @@ def is_narrow(oid: int) -> bool:
     return ELEMENTS.get(oid, oid) in INTEGERS
 
 
-def oid_of(kind: tree.SqlType, *, wide: bool = False) -> int:
-    """Return the OID of one of our types. INTEGER is int8, or numeric if `wide`.
+def oid_of(kind: tree.SqlType, *, wide: bool = False, small: bool = False) -> int:
+    """Return the OID of one of our types. INTEGER is int8, numeric if `wide`, int4 if `small`.
 
     >>> oid_of(tree.SqlType(tree.Kind.DOUBLE, width=tree.NUMERIC_WIDTH)) == NUMERIC
     True
@@ -126,7 +126,7 @@ def oid_of(kind: tree.SqlType, *, wide: bool = False) -> int:
         case tree.Kind.BOOLEAN:
             return BOOL
         case tree.Kind.INTEGER:
-            return NUMERIC if wide else INT8
+            return NUMERIC if wide else INT4 if small else INT8
         case tree.Kind.DECIMAL:
             return NUMERIC
         case tree.Kind.DOUBLE:
