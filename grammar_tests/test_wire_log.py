@@ -17,7 +17,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from dpsql.dialects.postgres.words import pieces
-from dpsql.engines import Interrupted, Stop
+from dpsql.engines import Stop
 from dpsql.engines.pool import EnginePool, Waiter
 from dpsql.interfaces.pgwire.outcomes import normalised
 from dpsql.interfaces.pgwire.present import label
@@ -244,13 +244,42 @@ class Idle:
         pass
 
 
-def test_nobody_has_all_engines_where_there_are_others() -> None:
+def test_one_analyst_has_all_engines_while_no_other_waits() -> None:
     pool = EnginePool(Idle, 2, owners=2)  # type: ignore[arg-type]
-    with pool.taken(Stop(owner="ana")):
-        with pytest.raises(Interrupted), pool.taken(Stop(owner="ana", requested=True)):
-            raise AssertionError("one analyst has all engines")
-        with pool.taken(Stop(owner="bob")):
-            assert pool.load() == {"workers": 2, "busy": 2, "waiting": 0}
+    with pool.taken(Stop(owner="ana")), pool.taken(Stop(owner="ana")):
+        assert pool.load() == {"workers": 2, "busy": 2, "waiting": 0}
+
+
+class FirstCome(EnginePool):
+    """A wrong pool: the longest wait is next, whoever waits."""
+
+    def _next(self) -> Waiter | None:
+        return self._waiting[0] if self._waiting else None
+
+
+@pytest.mark.parametrize(("kind", "ended"), [(EnginePool, 1), (FirstCome, 5)])
+def test_one_who_has_all_engines_gives_the_next_one_to_others(
+    kind: type[EnginePool], ended: int
+) -> None:
+    """The number of questions that end until bob is served; ana has both engines, and waits."""
+    pool = kind(Idle, 2, owners=2)  # type: ignore[arg-type]
+    every = [Waiter("ana", pool) for _ in range(6)]
+    bob, count = Waiter("bob", pool), 0
+    with pool._changed:
+        pool._waiting[:] = every
+        pool._hand_out()
+        running = [waiter for waiter in every if waiter.worker]
+        assert len(running) == 2
+        pool._waiting.append(bob)
+        while not bob.worker:
+            count += 1
+            waiter = running.pop(0)
+            pool._give_back(waiter.worker)
+            waiter.worker = None
+            pool._having["ana"] -= 1
+            pool._hand_out()
+            running += [each for each in every if each.worker and each not in running]
+    assert count == ended
 
 
 def test_a_single_analyst_has_them_all() -> None:
@@ -268,4 +297,6 @@ def test_the_next_turn_is_of_who_has_the_fewest() -> None:
     later.first = True
     assert pool._next() is later  # was charged already
     pool._waiting[:] = [ana]
-    assert pool._next() is None  # has its share
+    assert pool._next() is ana  # has its share, and no other waits
+    pool.lends_last = False
+    assert pool._next() is None

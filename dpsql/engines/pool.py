@@ -60,8 +60,11 @@ class WorkerPool(Generic[M]):
     """A pool of at most `most` workers, started when needed, that take turns.
 
     The next turn goes to the owner with the fewest workers, then to the longest wait. If there are
-    several `owners` (see `Stop`), none of them gets all workers.
+    several `owners` (see `Stop`), none of them gets all workers, unless the pool `lends_last`: then
+    one owner may have all of them while no other one waits.
     """
+
+    lends_last = False
 
     def __init__(self, make: Callable[[], M], most: int, owners: int = 1) -> None:
         self._make, self._most = make, most
@@ -202,8 +205,9 @@ class WorkerPool(Generic[M]):
 
     def _next(self) -> Waiter | None:
         """Return the next wait; an owner that has reached its share is left out."""
-        having = self._having
-        able = [w for w in self._waiting if not w.owner or having[w.owner] < self._share]
+        having, everybody = self._having, {waiter.owner for waiter in self._waiting}
+        share = self._most if self.lends_last and len(everybody) == 1 else self._share
+        able = [w for w in self._waiting if not w.owner or having[w.owner] < share]
         return min(able, key=lambda w: (not w.first, having[w.owner]), default=None)
 
     def _free(self) -> M | None:
@@ -248,8 +252,11 @@ class EnginePool(WorkerPool[Engine]):
     """Engines that take turns; an `Engine` itself.
 
     A plan rests on facts about the data that the first engine accepted. The others start later and
-    open that data, or fail. Each has the memory limit of one engine.
+    open that data, or fail. Each has the memory limit of one engine. An analyst who comes while
+    another one has all engines waits for one question at most.
     """
+
+    lends_last = True
 
     def schema(self) -> Schema:
         """Declared schema of the database, and the identity of its files, for all engines."""
