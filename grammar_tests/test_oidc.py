@@ -40,7 +40,7 @@ from dpsql.interfaces.pgwire.bearer_tokens import (
     TokenVerifier,
     load_library,
 )
-from dpsql.interfaces.pgwire.login_file import User, verifier_of
+from dpsql.interfaces.pgwire.login_file import BLOCKED, User, verifier_of
 from dpsql.interfaces.pgwire.present import Present
 from dpsql.model.errors import MissingExtra, PolicyError
 from dpsql.policy.draft import OidcSettings
@@ -276,8 +276,10 @@ def test_a_session_lasts_as_long_as_its_token(web: WebDoor, provider: Provider) 
     ):
         changed: Any = SimpleNamespace(analyst="ana", login=told)
         assert not server._may_stay(changed, users)
-    off = {"ana": User(verifier_of(PASSWORD), disabled=True)}
-    assert not server._may_stay(visit, off)
+    for off in (User(verifier_of(PASSWORD), disabled=True), BLOCKED):
+        assert not server._may_stay(visit, {"ana": off})
+        assert not present.admits({"ana": off}, login)
+    assert present.admits({}, login)
 
 
 def test_roles_of_a_token_take_rights_away(provider: Provider) -> None:

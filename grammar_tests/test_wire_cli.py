@@ -14,7 +14,7 @@ from socket import create_server
 import psycopg
 import pytest
 
-from dpsql.interfaces.pgwire.login_file import read_users
+from dpsql.interfaces.pgwire.login_file import BLOCKED, read_users
 from dpsql.model.errors import PolicyError
 from dpsql.policy.load import load
 from grammar_tests.proxy_kit import shop
@@ -97,6 +97,19 @@ def test_users_are_listed_disabled_and_removed(tmp_path: Path) -> None:
     assert unknown.returncode == 1
     assert "bob" in unknown.stderr
     assert set(read_users(str(tmp_path / "shop" / "dpsql.users"))) == {"ana"}
+
+
+@pytest.mark.full("opens servers or connects clients")
+def test_who_has_no_password_is_disabled_and_enabled_too(tmp_path: Path) -> None:
+    policy, users = shop(tmp_path / "shop"), str(tmp_path / "shop" / "dpsql.users")
+    assert dpsql(policy, "user", "disable", "ana").returncode == 0
+    assert read_users(users) == {"ana": BLOCKED}
+    assert dpsql(policy, "user", "list").stdout.splitlines()[-1].split()[:3] == [
+        "ana", "none", "disabled"
+    ]  # fmt: skip
+    assert dpsql(policy, "user", "disable", "eve").returncode == 1
+    assert dpsql(policy, "user", "enable", "ana").returncode == 0
+    assert read_users(users) == {}
 
 
 @pytest.mark.full("opens servers or connects clients")

@@ -14,6 +14,7 @@ from dpsql.interfaces.pgwire.entrance import Authentication
 from dpsql.interfaces.pgwire.faults import Fault
 from dpsql.interfaces.pgwire.login import Login, LoginFailed
 from dpsql.interfaces.pgwire.login_file import (
+    BLOCKED,
     ByCertificate,
     User,
     Verifier,
@@ -150,6 +151,7 @@ def test_verifiers_are_kept_and_passwords_are_not(tmp_path: Path) -> None:
         "ana lyst": User(verifier_of("pässword")),
         "bob": User(verifier_of("secret"), disabled=True),
         "eve": User(ByCertificate()),
+        "kim": BLOCKED,
     }
     write_users(path, written)
     text = Path(path).read_text(encoding="utf-8")
@@ -159,7 +161,9 @@ def test_verifiers_are_kept_and_passwords_are_not(tmp_path: Path) -> None:
     assert "hidden" in repr(written["bob"])
 
 
-@pytest.mark.parametrize("line", ["certificates ana", "disabled:disabled:certificate ana", "x ana"])
+@pytest.mark.parametrize(
+    "line", ["certificates ana", "disabled:disabled:certificate ana", "none ana", "x ana"]
+)
 def test_a_broken_line_is_no_user(tmp_path: Path, line: str) -> None:
     (tmp_path / "dpsql.users").write_text(f"{line}\n")
     with pytest.raises(ValueError, match=r"."):

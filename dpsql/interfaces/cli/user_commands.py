@@ -101,8 +101,18 @@ def remove(settings: CommandSettings, name: str) -> None:
 @with_policy
 @click.argument("name")
 def disable(settings: CommandSettings, name: str) -> None:
-    """Disable the login of NAME, and end the sessions, until `dpsql user enable`."""
-    _switch(_draft(settings), name, disabled=True)
+    """Disable the login of NAME, and end the sessions, until `dpsql user enable`.
+
+    NAME may be an analyst or an agent without a password here: tokens of a provider are refused.
+    """
+    from dpsql.interfaces.pgwire.login_file import BLOCKED  # noqa: PLC0415
+
+    draft = _draft(settings)
+    users = _users(draft)
+    if name not in users:
+        _require_analyst(draft, name)
+    entry = replace(users[name], disabled=True) if name in users else BLOCKED
+    _write(draft, {**users, name: entry})
     note(f"{printable(name)} can no longer log in.")
 
 
@@ -111,7 +121,14 @@ def disable(settings: CommandSettings, name: str) -> None:
 @click.argument("name")
 def enable(settings: CommandSettings, name: str) -> None:
     """Enable the login of NAME again."""
-    _switch(_draft(settings), name, disabled=False)
+    from dpsql.interfaces.pgwire.login_file import BLOCKED  # noqa: PLC0415
+
+    draft = _draft(settings)
+    users = _users(draft)
+    _require(users, name)
+    others = {other: entry for other, entry in users.items() if other != name}
+    own = {} if users[name] == BLOCKED else {name: replace(users[name], disabled=False)}
+    _write(draft, others | own)
     note(f"{printable(name)} can log in.")
 
 
@@ -245,21 +262,21 @@ def _write(draft: Draft, users: dict[str, User]) -> None:
     write_users(draft.server.users, users)
 
 
-def _switch(draft: Draft, name: str, *, disabled: bool) -> None:
-    users = _users(draft)
-    _require(users, name)
-    _write(draft, {**users, name: replace(users[name], disabled=disabled)})
-
-
 def _require(users: dict[str, User], name: str) -> None:
     if name not in users:
         raise unknown_name("user", name, sorted(users))
 
 
 def _way(user: User) -> str:
-    from dpsql.interfaces.pgwire.login_file import ByCertificate  # noqa: PLC0415
+    from dpsql.interfaces.pgwire import login_file  # noqa: PLC0415
 
-    return "certificate" if isinstance(user.credential, ByCertificate) else "password"
+    match user.credential:
+        case login_file.ByCertificate():
+            return "certificate"
+        case login_file.WithoutPassword():
+            return "none"
+        case login_file.Verifier():
+            return "password"
 
 
 def _password(name: str) -> str:

@@ -2,8 +2,9 @@
 
 A line is a credential, a space, and the analyst's name. A credential is a SCRAM-SHA-256 verifier as
 PostgreSQL stores it (RFC 5802 and 7677), or `certificate` for logins with a client certificate of
-that common name. The prefix `disabled:` blocks a user. The line `salts:…` holds the secret for
-salts of unknown users, so that these are the same after a restart.
+that common name. The prefix `disabled:` blocks a user; `disabled:none` blocks one who has no
+password, and whose tokens a provider signs. The line `salts:…` holds the secret for salts of
+unknown users, so that these are the same after a restart.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from dpsql.model.dataclass import dataclass
 
 MECHANISM = "SCRAM-SHA-256"
 _BY_CERTIFICATE, _DISABLED, _SECRET = "certificate", "disabled:", "salts:"
+_NOTHING = "none"
 ITERATIONS = 10_000
 SALT_BYTES = 16
 
@@ -56,16 +58,26 @@ class ByCertificate:
 
 
 @dataclass(frozen=True, slots=True)
+class WithoutPassword:
+    """Entry of a user without a login here, who is blocked: nobody else has it."""
+
+    def __str__(self) -> str:
+        return _NOTHING
+
+
+@dataclass(frozen=True, slots=True)
 class User:
     """Login of a user, which fails while `disabled`."""
 
-    credential: Verifier | ByCertificate
+    credential: Verifier | ByCertificate | WithoutPassword
     disabled: bool = False
 
     def __str__(self) -> str:
         return f"{_DISABLED if self.disabled else ''}{self.credential}"
 
 
+BLOCKED = User(WithoutPassword(), disabled=True)
+"""Entry of a user without a password who may not log in."""
 Users: TypeAlias = Mapping[str, User]
 
 
@@ -151,6 +163,8 @@ def parsed(text: str) -> Verifier:
 def _user(text: str) -> User:
     """Parse a user. Raises ValueError."""
     written = text.removeprefix(_DISABLED)
+    if text == f"{_DISABLED}{_NOTHING}":
+        return BLOCKED
     credential = ByCertificate() if written == _BY_CERTIFICATE else parsed(written)
     return User(credential, disabled=written != text)
 

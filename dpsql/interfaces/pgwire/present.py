@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from dpsql.interfaces.amounts import loss_text
 from dpsql.interfaces.pgwire.answers import CatalogueAnswers
 from dpsql.interfaces.pgwire.bearer_tokens import TokenLogin, TokenRefused, verifier_of
-from dpsql.interfaces.pgwire.login_file import ByCertificate, Users, Verifier
+from dpsql.interfaces.pgwire.login_file import ByCertificate, Users, Verifier, WithoutPassword
 from dpsql.interfaces.pgwire.pacing import LateAnswers
 from dpsql.model.dataclass import dataclass
 from dpsql.owner.check import unnamed_budgets
@@ -92,7 +92,7 @@ class Present:
         user = users.get(name)
         if user is None or user.disabled or not self.proxy.may_ask(name):
             return None
-        return user.credential
+        return None if isinstance(user.credential, WithoutPassword) else user.credential
 
     def token_login(self, users: Users, token: str) -> TokenLogin:
         """Return the login of a token (SECURITY.md S34). Raises `TokenRefused`."""
