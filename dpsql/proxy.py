@@ -38,6 +38,7 @@ from dpsql.model.vocabulary import (
 )
 from dpsql.policy.bind import vouched_for
 from dpsql.policy.draft import Draft
+from dpsql.policy.guarantee_keys import record_guarantee
 from dpsql.policy.load import load
 from dpsql.policy.restrict import restrict_to, rows_granted
 from dpsql.policy.role_sections import WrittenRoles
@@ -131,6 +132,7 @@ class Proxy:
         try:
             require_tested()
             ledger = open_ledger(draft.ledger)
+            record_guarantee(draft, ledger)
             rebind = partial(bound, draft, engine, ledger)
             reach = partial(reached, rebind)
             proxy = cls(reach(), engine, ledger, rebind=reach, compiler=compiler)
@@ -334,19 +336,22 @@ class Proxy:
         return stamp and (stamp, self.systems.changes)
 
     def has_other_roles(self) -> bool:
-        """Test, once for each edit, whether the policy file has other roles than this proxy."""
+        """Test, once for each edit, whether the policy file has other roles, or guarantees other
+        things, than this proxy.
+        """
         return self.roles is not None and self.roles.have_changed()
 
     def recorded(self) -> object:
-        """Return the data version, its facts, the present store, and the limits that the owner
-        confirmed otherwise, to be compared with `accepted`.
+        """Return the data version, its facts, the present store, and what the owner confirmed of
+        the guarantee and of other limits, to be compared with `accepted`.
         """
         facts = self.ledger.facts(vouched_for(self.policy))
         confirmed, limits = self.ledger.confirmed(), ceilings(self.policy)
         other = altered(confirmed, limits), removed(confirmed, limits)
         rule = self.policy.period
         version = self.ledger.data_version(), rule and self.ledger.period_versions(rule.text)
-        return version, facts, store_present(self.policy.database), other
+        present = store_present(self.policy.database), self.ledger.guarantee()
+        return version, facts, present, other
 
     def refresh(self, periods: Sequence[str] = ()) -> int:
         """Start a new data version: remembered answers and recorded facts do not count any more.

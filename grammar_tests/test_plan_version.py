@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from decimal import Decimal
 from functools import cache
 from pathlib import Path
@@ -26,6 +27,7 @@ from dpsql.dialects.duckdb.duckdb_dialect import DUCKDB
 from dpsql.dialects.statements.statement_table import read_system_statement
 from dpsql.engines import Stop
 from dpsql.engines.duckdb.declared_schema import tables as declared
+from dpsql.ledgers.open_ledger import open_ledger
 from dpsql.model.dataclass import replace
 from dpsql.model.errors import Refused
 from dpsql.model.file_formats import FileFormat
@@ -33,6 +35,7 @@ from dpsql.model.query_options import Memory
 from dpsql.model.schema import Schema
 from dpsql.model.vocabulary import Policy, Request
 from dpsql.policy.bind import bind
+from dpsql.policy.guarantee_keys import record_guarantee
 from dpsql.policy.load import load
 from dpsql.preparation import prepare
 from dpsql.preparation.compilation import Compiler
@@ -332,6 +335,9 @@ def charges_after(file: Path, *edits: tuple[str, str]) -> tuple[int, list[str]]:
         assert old in edited_text
         edited_text = edited_text.replace(old, new)
     file.write_text(edited_text, encoding="utf-8")
+    draft = load(str(file))
+    with closing(open_ledger(draft.ledger)) as ledger:
+        record_guarantee(draft, ledger, "an edit")
     with Proxy.open(str(file)) as proxy:
         names = [each.name for each in proxy.run(ListModels("ana"))]
         names += [each.name for each in proxy.own_tables("ana")]

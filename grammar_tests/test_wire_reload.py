@@ -130,6 +130,27 @@ def test_wrong_twin_a_server_that_reads_no_roles_keeps_the_old_ones(place: Place
 
 
 @pytest.mark.full("opens servers or connects clients")
+def test_another_guarantee_is_taken_up_once_it_is_confirmed(place: Place) -> None:
+    """Until then the old policy goes on, and the log says which key has changed."""
+    public = '[tables.events]\naccess = "public"\n'
+    with place.connect() as client:
+        assert client.execute(CUSTOMERS).fetchone()
+        text = place.policy.read_text(encoding="utf-8")
+        start = text.index("[tables.events]")
+        end = text.index("\n[", text.index("[tables.events.columns]"))
+        place.policy.write_text(text[:start] + public + text[end:], encoding="utf-8")
+        until(lambda: "reload_failed" in place.events())
+        (event,) = [json.loads(line) for line in place.door.lines if "reload_failed" in line]
+        assert "[tables.events] access was private, and is now public" in event["why"]
+        events = place.door.server.present.proxy.policy.table("events")
+        assert events is not None
+        assert events.private
+        assert dpsql(place.policy, "budget", "confirm", "--reason", "a register").returncode == 0
+        until(lambda: "reloaded" in place.events())
+        assert client.execute("SELECT COUNT(*) FROM events").fetchone()
+
+
+@pytest.mark.full("opens servers or connects clients")
 def test_what_runs_ends_on_the_old_data(place: Place) -> None:
     engine = WatchedEngine(place.door.proxy.vault.engine)
     place.door.proxy.vault.engine = engine

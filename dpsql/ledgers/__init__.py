@@ -520,6 +520,12 @@ class Ledger(Protocol):
     def record_roles(self, roles: str) -> None:
         """Record what the roles of the policy grant, in words, unless that was recorded last."""
 
+    def guarantee(self) -> Mapping[str, str]:
+        """Return what each key of the policy said last of what the guarantee protects."""
+
+    def record_guarantee(self, said: Mapping[str, str], reason: str) -> None:
+        """Record what keys of the policy say by now of what the guarantee protects."""
+
     def record_late(self, analyst: str, query_id: str) -> None:
         """Record durably that a query's answer came later than predicted."""
 

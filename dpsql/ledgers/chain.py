@@ -40,7 +40,7 @@ class EntryKind(StrEnum):
     ANSWER = "answer"  # detail: sha256 (hex) of the stored answer of query_id
     REFRESH = "refresh"  # detail: the data versions of some periods; None for all data
     FACTS = "facts"  # detail: facts and the identity of the files
-    ACCEPTED = "accepted"  # detail: the file's identity; or event: the roles of the policy
+    ACCEPTED = "accepted"  # detail: the file's identity; or event: the roles
     LATE = "late"  # of an analyst; detail: the query id
     STOPPED = "stopped"  # a budget or an analyst; detail: the owner's reason
     RESUMED = "resumed"  # as above; clears an analyst's late answers
@@ -93,7 +93,8 @@ class State:
     that states all of this. `windows` are the open ones, by the text of their calendar.
     `delegations` are by agent, also ended ones. `time` is the latest since the first of them.
     `refreshed` has the data versions of periods that were refreshed alone, by rule.
-    `roles` are those of the policy that was opened last, in words.
+    `roles` are those of the policy that was opened last, in words. `guarantee` has what each of its
+    keys said last of what is protected.
     """
 
     sequence: int = -1
@@ -115,6 +116,7 @@ class State:
     time: int = 0
     refreshed: dict[str, dict[str, int]] = field(default_factory=dict)
     roles: str = ""
+    guarantee: dict[str, str] = field(default_factory=dict)
 
     def charged(self) -> set[str]:
         """Return all analysts with losses, and all who received answers."""
@@ -160,6 +162,7 @@ class State:
                 **({"delegations": agents, "time": self.time} if agents else {}),
                 **({"refreshed": self.refreshed} if self.refreshed else {}),
                 **({"roles": self.roles} if self.roles else {}),
+                **({"guarantee": self.guarantee} if self.guarantee else {}),
                 "ledger": self.ledger,
                 "data_version": self.data_version,
                 "facts": codec.encode_facts(self.facts, self.files),
@@ -204,6 +207,7 @@ def checkpointed(row: EntryRow, recorded: bytes) -> State:
             time=max(row.time, read["time"]) if "time" in read else 0,
             refreshed={rule: dict(of) for rule, of in read.get("refreshed", {}).items()},
             roles=str(read.get("roles", "")),
+            guarantee=dict(read.get("guarantee", {})),
         )
     except (TypeError, ValueError, KeyError):
         raise BrokenChain(row.sequence) from None
@@ -261,7 +265,7 @@ class _Fold:
         self._stopped, self._windows = set(state.stopped), dict(state.windows)
         self._delegations, self._time = dict(state.delegations), state.time
         self._refreshed = dict(state.refreshed)
-        self._roles = state.roles
+        self._roles, self._guarantee = state.roles, dict(state.guarantee)
 
     def add(self, row: EntryRow) -> None:
         """Add one checked row; raises ValueError, TypeError or KeyError if it is invalid."""
@@ -274,6 +278,7 @@ class _Fold:
                 pass
             case EntryKind.ACCEPTED:
                 self._roles = self._roles if row.event is None else row.event
+                self._guarantee |= json.loads(row.question or "{}")
             case EntryKind.LATE:
                 self._late[str(row.analyst)] = self._late.get(str(row.analyst), 0) + 1
             case EntryKind.STOPPED:
@@ -416,6 +421,7 @@ class _Fold:
             time=self._time,
             refreshed=dict(self._refreshed),
             roles=self._roles,
+            guarantee=dict(self._guarantee),
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 from decimal import Decimal
 
@@ -52,6 +53,10 @@ def read_act(row: EntryRow) -> OwnerAct:
         what = "lift"
     elif kind is EntryKind.ACCEPTED and row.event is not None:
         what, reason = "roles", row.event or "no roles: each analyst may use all"
+    elif kind is EntryKind.ACCEPTED and row.question is not None:
+        said = json.loads(row.question)
+        what, about = "guarantee", "; ".join(f"{key} = {text}" for key, text in said.items())
+        reason = str(row.detail or "")
     return OwnerAct(EPOCH + timedelta(microseconds=row.time), what, about, reason, most)
 
 

@@ -37,6 +37,7 @@ from dpsql.ledgers import (
 from dpsql.ledgers.book import EPOCH, LARGEST, Book
 from dpsql.ledgers.chain import START, EntryKind, EntryRow, State
 from dpsql.ledgers.codec import (
+    canonical,
     decode_answer,
     encode_answer,
     encode_facts,
@@ -170,6 +171,16 @@ class StoredLedger:
             with self._writing() as book:
                 if book.state.roles != roles:
                     book.append(EntryKind.ACCEPTED, event=roles)
+
+    def guarantee(self) -> Mapping[str, str]:
+        """Return what the guarantee protected last, by key; see `Ledger.guarantee`."""
+        with self._reading() as book:
+            return dict(book.state.guarantee)
+
+    def record_guarantee(self, said: Mapping[str, str], reason: str) -> None:
+        """Record what the guarantee protects by now; see `Ledger.record_guarantee`."""
+        with self._writing() as book:
+            book.append(EntryKind.ACCEPTED, question=canonical(said), detail=reason)
 
     def record_late(self, analyst: str, query_id: str) -> None:
         """Record a late answer; see `Ledger.record_late`."""
@@ -359,7 +370,10 @@ class StoredLedger:
         """Return the owner's last acts; see `Ledger.acts`."""
         kinds = ", ".join(f"'{kind}'" for kind in OWNER_ACTS)
         with self._reading() as book:
-            by_owner = f"kind IN ({kinds}) AND (kind <> 'window' OR event <> 'next')"
+            by_owner = (
+                f"kind IN ({kinds}) AND (kind <> 'window' OR event <> 'next')"
+                " AND NOT (kind = 'accepted' AND question IS NOT NULL AND detail = '')"
+            )
             rows = self._store.rows_where(book.opened, by_owner, (), limit)
             for row in rows:
                 book.confirm(row)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from dpsql.model.errors import PolicyError
 from dpsql.policy.draft import Draft, DraftGrant, DraftRole
+from dpsql.policy.guarantee_keys import guarantee_of
 from dpsql.policy.policy_keys import only_keys
 from dpsql.policy.value_reader import Reader
 
@@ -87,14 +88,17 @@ class WrittenRoles:
         return " | ".join(map(str, self._draft.roles))
 
     def have_changed(self) -> bool:
-        """Test, once for each state of the file, whether it has other roles now, or a mistake."""
+        """Test, once for each state of the file, whether it has other roles or guarantees now, or a
+        mistake.
+        """
         try:
             about = Path(self._draft.path).stat()
             read = about.st_ino, about.st_size, about.st_mtime_ns
             if read == self._read:
                 return False
             self._read = read
-            return self._load(self._draft.path).roles != self._draft.roles
+            draft, edited = self._draft, self._load(self._draft.path)
+            return edited.roles != draft.roles or guarantee_of(edited) != guarantee_of(draft)
         except OSError:
             return False
         except PolicyError:

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from dpsql.model.delegation import Delegation
+    from dpsql.policy.guarantee_keys import GuaranteeChange
     from dpsql.proxy import Proxy
 
 REASON = click.option("--reason", required=True, metavar="WHY", help="Why: it stays in the ledger.")
@@ -108,13 +109,17 @@ def _note_waiting(waiting: Sequence[CurrentWindow]) -> None:
 @click.option("--clock", is_flag=True, help="Confirm this machine's clock instead of the limits.")
 @REASON
 def confirm(settings: options.CommandSettings, *, clock: bool, reason: str) -> None:
-    """Confirm the policy's limits in the ledger: raised, lowered or removed.
+    """Confirm the policy's limits, and what it protects, in the ledger.
+
+    Limits are raised, lowered or removed. Another unit or link, or a table that is public now,
+    holds for all charges, also for earlier ones.
 
     With --clock set the windows of budgets that renew to this machine's clock.
     """
     if clock:
         _confirm_clock(settings, reason)
         return
+    changes = _confirm_guarantee(settings.policy, reason)
     with settings.open(settings.policy) as proxy:
         ledger, limits = proxy.ledger, {c.title: c for c in _ceilings(proxy)}
         units = {pot.title: pot.budget.accountant for pot in proxy.standings()}
@@ -131,8 +136,21 @@ def confirm(settings: options.CommandSettings, *, clock: bool, reason: str) -> N
             note(f"{printable(title)}: {old} before, {new} now.")
     for title in gone:
         note(f"{printable(title)}: {_covering(before[title], None)} before, no limit now.")
-    if not changed and not gone:
+    if not (changed or gone or changes):
         note("The limits of the policy are those that the ledger holds it to.")
+
+
+def _confirm_guarantee(policy: str, reason: str) -> Sequence[GuaranteeChange]:
+    from dpsql.ledgers.open_ledger import open_ledger  # noqa: PLC0415
+    from dpsql.policy.guarantee_keys import record_guarantee  # noqa: PLC0415
+    from dpsql.policy.load import load  # noqa: PLC0415
+
+    draft = load(policy)
+    with closing(open_ledger(draft.ledger)) as ledger:
+        changes = record_guarantee(draft, ledger, reason)
+    for change in changes:
+        note(printable(str(change)))
+    return changes
 
 
 def _confirm_clock(settings: options.CommandSettings, reason: str) -> None:
