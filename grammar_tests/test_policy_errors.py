@@ -320,6 +320,10 @@ def test_limits_of_a_unit_may_be_found(tmp_path: Path) -> None:
 def test_a_database_is_no_policy(tmp_path: Path) -> None:
     path = tmp_path / "shop.duckdb"
     duckdb.connect(str(path)).close()
+    with pytest.raises(PolicyError, match="This is a DuckDB file") as error:
+        load(str(path))
+    assert error.value.fix == "Name the TOML that has its path in [database]."
+    path.write_bytes(b"\0\xff")
     with pytest.raises(PolicyError) as error:
         load(str(path))
     assert error.value.fix.startswith("If it is the database")

@@ -258,7 +258,7 @@ def test_a_draft_has_same_unit_wherever_two_paths_meet(tmp_path: Path) -> None:
         (
             '{ column = "parent", references = "visits.vid" }',
             '{ column = ["vid", "pid"], references = "visits.(vid, pid)" }',
-            "names several columns together",
+            "by one column each, and this key has several",
         ),
         ("\nlink = { column", "\nlinks = [{ column", "several people|no list|Invalid|one link"),
     ],

@@ -437,7 +437,8 @@ class _Binder:
     def table_of(self, table: DraftTable) -> SchemaTable:
         schema_table = self.schema.table(table.name)
         if schema_table is None:
-            near = get_close_matches(table.name, [t.name for t in self.schema.tables], 1)
+            free = (t.name for t in self.schema.tables if self.draft.table(t.name) is None)
+            near = get_close_matches(table.name, list(free), 1)
             fix = f"Did you mean {near[0]}?" if near else "Remove it, or name another database."
             schema, _ = parts(table.name) or (None, table.name)
             if schema is not None and not near:

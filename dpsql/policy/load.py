@@ -65,7 +65,7 @@ def load(path: str = "dpsql.toml") -> Draft:
             path, None, "There is no such file.", "Draft one with dpsql init DATA."
         ) from None
     except (OSError, UnicodeDecodeError):
-        raise PolicyError(path, None, "It cannot be read.", _readable(file)) from None
+        raise PolicyError(path, None, *_unreadable(file)) from None
     except tomllib.TOMLDecodeError as error:
         match = re.search(r"at line (\d+)", str(error))
         raise PolicyError(
@@ -80,12 +80,16 @@ def load(path: str = "dpsql.toml") -> Draft:
     return _draft(with_defaults(reader), file.resolve().parent)
 
 
-def _readable(file: Path) -> str:
-    """Return what to do about a policy that is no text: a database is no policy."""
+def _unreadable(file: Path) -> tuple[str, str]:
+    """Return what a policy is that is no text, and what to do: a database is no policy."""
     with suppress(OSError), file.open("rb") as opened:
-        if b"\0" in opened.read(64):
-            return "If it is the database, name the TOML that has its path in [database]."
-    return "Save it as UTF-8 text."
+        start = opened.read(64)
+        if start[8:12] == b"DUCK":
+            return "This is a DuckDB file.", "Name the TOML that has its path in [database]."
+        if b"\0" in start:
+            fix = "If it is the database, name the TOML that has its path in [database]."
+            return "It cannot be read.", fix
+    return "It cannot be read.", "Save it as UTF-8 text."
 
 
 def _decided(reader: Reader) -> None:
@@ -469,7 +473,8 @@ def _same_unit(reader: Reader) -> tuple[Link, ...]:
         return ()
     links = tuple(map(_link, reader.listed(name)))
     if any(link.more for link in links):
-        reader.fail(name, "same_unit names several columns together.", "Name each alone.")
+        why = "same_unit leads by one column each, and this key has several."
+        reader.fail(name, why, "Leave it out, and join these tables by their links as well.")
     reader.distinct(tuple(link.column for link in links), name)
     return links
 
