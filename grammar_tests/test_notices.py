@@ -29,6 +29,8 @@ from dpsql.model.notices import (
     Assumed,
     BoundsFound,
     Clipped,
+    Contributed,
+    CutSide,
     Drowned,
     Empty,
     FewValues,
@@ -39,6 +41,7 @@ from dpsql.model.notices import (
     Ranked,
     RankedBy,
     Sampled,
+    Scaled,
     SharedPresence,
     TooFew,
     Unclear,
@@ -445,3 +448,10 @@ def test_nothing_of_use_is_known_where_few_rows_are_expected() -> None:
         assert not {Drowned, NeverShown} & kinds(compiled(sql, policy, engine))
     cities = "SELECT city, COUNT(*) AS n FROM customers GROUP BY city"
     assert isinstance(compiled(cities, expecting, engine).notices[-1], NeverShown)
+
+
+def test_a_limit_below_one_row_is_told_in_words() -> None:
+    rows = Scaled((0,), "people", Contributed.ROWS, 0.0001, 3, visible=True, side=CutSide.EITHER)
+    columns = (Column("b", INTEGER),)
+    assert "one of people counts with less than one of the rows in b (" in sentence(rows, columns)
+    assert "with at most 2 rows in b" in sentence(replace(rows, most=2.0), columns)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from math import sqrt
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 from dpsql.compiler.errors import propagate, small_groups
-from grammar_tests import accuracy_kit, casefile
+from dpsql.proxy import Proxy
+from grammar_tests import accuracy_kit, casefile, proxy_kit, world
 from grammar_tests.test_finish import held, many
 
 KEPT = "FILTER (WHERE customer_id < {})"
@@ -80,3 +83,38 @@ def test_means_of_many_rows_err_as_ratios_however_wide_their_bounds(
     monkeypatch.setattr(small_groups, "_spread", lambda _: 0.0)
     _, narrow = many("AVG(age)", "zcdp", "1")
     assert answer.margins[0] == pytest.approx(narrow.margins[0], rel=0.01)
+
+
+def chosen_countries(condition: str, folder: Path) -> list[str]:
+    """The listed countries that meet a condition, of which Italy has nobody; without noise."""
+    tables = {**world.well_behaved(), "customers": []}
+    tables["customers"] = [(n, "SE", *world.customer(n)[2:]) for n in range(1, 61)]
+    tables |= {name: [] for name in ("orders", "items", "events", "logins")}
+    sql = f"SELECT country, AVG(income) AS a FROM customers GROUP BY country {condition}"
+    with Proxy.open(str(proxy_kit.shop(folder, tables=tables))) as proxy:
+        proxy.vault.sampler = lambda _noise, count: np.zeros(count, dtype=int)
+        return [row[0] for row in proxy.ask(proxy_kit.request(sql)).rows]
+
+
+@pytest.mark.full("opens a proxy")
+@pytest.mark.parametrize(
+    ("condition", "chosen"),
+    [
+        ("HAVING AVG(income) > 500", ["SE"]),
+        ("HAVING NOT AVG(income) <= 500", ["SE"]),
+        ("HAVING AVG(income) IS NULL", ["IT", "NO"]),
+        ("HAVING AVG(income) > 500 OR COUNT(*) < 5", ["IT", "NO", "SE"]),
+        ("", ["IT", "NO", "SE"]),
+    ],
+)
+def test_a_condition_on_a_mean_of_nobody_is_unknown(
+    condition: str, chosen: list[str], tmp_path: Path
+) -> None:
+    assert sorted(chosen_countries(condition, tmp_path)) == chosen
+
+
+def test_the_middle_of_the_bounds_would_let_groups_of_nobody_through(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(small_groups, "_or_unknown", lambda expression: expression)
+    assert len(chosen_countries("HAVING AVG(income) > 500", tmp_path)) == 3

@@ -291,7 +291,8 @@ def _scaled(notice: kinds.Scaled | kinds.SharedPresence, names: str) -> str:
     units, most = notice.units, _value(rounded)
     match notice.what:
         case kinds.Contributed.UNITS | kinds.Contributed.ROWS:
-            bound = f"one of {units} counts with at most {most} {notice.what} in {names}"
+            whole = f"at most {most}" if rounded >= 1 else "less than one of the"
+            bound = f"one of {units} counts with {whole} {notice.what} in {names}"
         case kinds.Contributed.VALUES:
             bound = f"one of {units} adds at most {most} to {names}"
         case _:

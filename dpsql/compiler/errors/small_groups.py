@@ -13,6 +13,9 @@ that of (S + n·M/√3)/√max(k/2, n² - k): what the noise of n hides of S cou
 anywhere, and no group of nobody looks larger; beyond, that part is zero. At its most the error is
 M·√(2/3), so that a mean at one bound is within 1.96 of them from most of the range.
 
+A condition on a mean is unknown, like one on NULL, in a group whose noisy count is at most √k: the
+middle of the bounds would otherwise let listed groups of nobody through.
+
 It is post-processing: PRIVACY.md R66.
 """
 
@@ -23,9 +26,18 @@ from dataclasses import replace
 from math import hypot, sqrt
 
 from dpsql.compiler.aggregates.formulas import at_least_one, evaluate
-from dpsql.model.algebra import Project, Relation, Released
-from dpsql.model.tree import Call, Expression, operand, scalar
-from dpsql.model.walk import expressions, map_children, map_inputs, refs, relations, walk
+from dpsql.compiler.resolve.scopes import stated_in
+from dpsql.model.algebra import Filter, Project, Relation, Released
+from dpsql.model.tree import Call, Expression, operand, scalar, when
+from dpsql.model.walk import (
+    composed,
+    expressions,
+    map_children,
+    map_inputs,
+    refs,
+    relations,
+    walk,
+)
 
 NAME = "mean_offset"
 CLEAR = 4.0
@@ -54,7 +66,45 @@ def with_noise_known(relation: Relation, blocks: Sequence[Mapping[int, float | N
         deviations = {n: d for n, d in by_field.items() if d is not None}
         return _with_deviation(expression, deviations)
 
-    return _map_items(relation, with_deviations)
+    return _with_conditions(_map_items(relation, with_deviations))
+
+
+def _with_conditions(relation: Relation) -> Relation:
+    """Return the query whose conditions on means are unknown in groups of nobody."""
+    inner = map_inputs(relation, _with_conditions)
+    if isinstance(inner, Filter) and not any(stated_in(inner)):
+        return _filtered(inner.input, inner.predicate) or inner
+    return inner
+
+
+def _filtered(relation: Relation, predicate: Expression) -> Relation | None:
+    """Return the rows for which a condition holds, tested where its means are written; None if it
+    reads no mean.
+    """
+    if isinstance(relation, Filter):
+        below = _filtered(relation.input, predicate)
+        return None if below is None else replace(relation, input=below)
+    if not isinstance(relation, Project):
+        return None
+    formulas = {item.field.id: item.expression for item in relation.items}
+    formula = composed(predicate, formulas)
+    if formula is None:
+        return None
+    if any(isinstance(node, Call) and node.function == NAME for node in walk(formula)):
+        return replace(relation, input=Filter(relation.input, _or_unknown(formula)))
+    below = _filtered(relation.input, formula)
+    return None if below is None else replace(relation, input=below)
+
+
+def _or_unknown(expression: Expression) -> Expression:
+    """Return the expression with NULL for the mean of a group of nobody."""
+    node = map_children(expression, _or_unknown)
+    if not isinstance(node, Call) or node.function != NAME:
+        return node
+    _, count, *_, k = node.args
+    noise = evaluate(k, {})
+    assert noise is not None
+    return when(count.gt(sqrt(noise)), node, None)
 
 
 def written_out(relation: Relation) -> Relation:
@@ -66,6 +116,8 @@ def _map_items(
     relation: Relation, change: Callable[[Expression, Relation], Expression]
 ) -> Relation:
     inner = map_inputs(relation, lambda source: _map_items(source, change))
+    if isinstance(inner, Filter):
+        return replace(inner, predicate=change(inner.predicate, inner.input))
     if not isinstance(inner, Project):
         return inner
     items = (replace(i, expression=change(i.expression, inner.input)) for i in inner.items)
