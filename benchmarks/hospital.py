@@ -253,6 +253,8 @@ KEYS = dict.fromkeys(
     2,
 )
 """Numbers of keys of questions that have several."""
+SIZES = {"patients": 1, "stays": 5, "findings": 2, "drugs": 3, "values_taken": 10}
+"""About how many rows of each table a patient has, as anybody may know."""
 
 
 def build(folder: Path, price: Price, *, by_hand: bool, patients: int = 10_000) -> Path:
@@ -266,5 +268,9 @@ def build(folder: Path, price: Price, *, by_hand: bool, patients: int = 10_000) 
         schema = Schema(tables(rows), "here")
     limits = BY_HAND if by_hand else NO_LIMITS
     path = folder / "dpsql.toml"
-    path.write_text(decided(schema, "hospital.duckdb", OWNER, price, limits), encoding="utf-8")
+    text = decided(schema, "hospital.duckdb", OWNER, price, limits)
+    for name, each in SIZES.items():
+        head = f"[tables.{name}]\n"
+        text = text.replace(head, f"{head}expected_rows = {each * patients}\n")
+    path.write_text(text, encoding="utf-8")
     return path

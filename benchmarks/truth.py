@@ -17,6 +17,7 @@ end a guess, or `limit` where the answer says that what a declared limit leaves 
 from __future__ import annotations
 
 import argparse
+import re
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -129,6 +130,8 @@ def shop(folder: Path, changes: str, accountant: str) -> tuple[Path, Truths]:
     text = policy.read_text(encoding="utf-8")
     kept = [n for n in text.splitlines() if not n.startswith(("max_groups", "max_rows"))]
     other = "\n".join(kept).replace('accountant = "zcdp"', f'accountant = "{accountant}"')
+    if accountant == "pure":
+        other = re.sub(r"(?m)^((?:query_)?delta) = .*$", r"\1 = 0.0", other)
     policy.write_text(other, encoding="utf-8")
     with duckdb.connect(str(folder / "shop.duckdb")) as connection:
         connection.execute(changes)

@@ -18,7 +18,7 @@ from dpsql.answering.from_memory import Recollection, recollection, repeated
 from dpsql.answering.two_steps import Steps, steps_of, steps_price
 from dpsql.ledgers import PaidAnswer, Stopped, unconfirmed
 from dpsql.model.dataclass import dataclass, replace
-from dpsql.model.notices import Notice
+from dpsql.model.notices import Notice, Ranked
 from dpsql.model.vocabulary import Answer, Budget, Column, Event, Loss
 from dpsql.policy.restrict import restrict_policy
 from dpsql.preparation.compilation import Compiler
@@ -120,6 +120,8 @@ def _of_all(compiler: Compiler, vault: Vault, steps: Steps) -> Explanation:
     more = steps.before_last(compiler, vault)
     last = _of_one(compiler, vault, steps.last) if more is None else _of_all(compiler, vault, more)
     first = [_of_one(compiler, vault, search) for search in steps.to_pay]
+    # How far ranks are off depends on the bounds to be found, and those of `last` are the widest.
+    last = replace(last, notices=tuple(n for n in last.notices if not isinstance(n, Ranked)))
     parts = [*first, last]
     about = steps.notices(compiler, steps.last) if steps.finds_groups else ()
     notices = [(*last.notices, *about)] if about else [part.notices for part in parts[::-1]]

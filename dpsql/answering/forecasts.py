@@ -16,7 +16,6 @@ from statistics import median
 from typing import Any, TypeAlias
 
 from dpsql.answering.two_steps import ColumnSteps, KeySteps, NormSteps, Steps, steps_of
-from dpsql.compiler.calibrate.choices import rank_error
 from dpsql.compiler.calibrate.poll_queries import places
 from dpsql.compiler.plan.measurement_kinds import ClippedSum, ScaledTotal, ValueTotal
 from dpsql.compiler.plan.prepared import Prepared
@@ -25,6 +24,7 @@ from dpsql.engines import EngineFailed, TimedOut
 from dpsql.mechanisms import margin, standard_deviation
 from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import DpsqlError
+from dpsql.model.notices import Ranked
 from dpsql.model.vocabulary import Answer, Loss, Receipt
 from dpsql.preparation import shown_keys
 from dpsql.preparation.compilation import Compiler
@@ -40,10 +40,10 @@ from dpsql.release.finish import finish
 from dpsql.vault.vault import Vault
 
 EVEN = ExpectedCase(
-    rows=4.0, spread=0.5, selectivity=0.7, evenness=1.0, sizes=0.0, deviation=0.04, keys=12
+    rows=4.0, spread=0.3, selectivity=0.7, evenness=1.0, sizes=0.0, deviation=0.2, keys=12
 )
 UNEVEN = ExpectedCase(
-    rows=12.0, spread=0.95, selectivity=1.8, evenness=0.65, sizes=0.5, deviation=0.8, keys=32
+    rows=12.0, spread=1.3, selectivity=1.8, evenness=0.65, sizes=0.5, deviation=0.8, keys=32
 )
 _SAME = 0.02
 """Relative change of an error that is none."""
@@ -70,10 +70,10 @@ def forecasts(compiler: Compiler, vault: Vault, query: Question) -> tuple[Foreca
     except (_Unknown, DpsqlError, EngineFailed, TimedOut):
         return ()
     margins = zip(*(each.margins for each in (even, uneven, larger)), strict=True)
-    ends = [_rank(even), _rank(uneven)]
-    ranks = Forecast(min(ends), max(ends), ForecastKind.RANK) if all(ends) else None
-    unknown = {n for n, column in enumerate(even.answer.columns) if even.is_unknown(n)}
-    return tuple(ranks if n in unknown else _forecast(*each) for n, each in enumerate(margins))
+    return tuple(
+        _of_ranks(even.rank(n), uneven.rank(n)) if even.is_unknown(n) else _forecast(*each)
+        for n, each in enumerate(margins)
+    )
 
 
 _Margin: TypeAlias = tuple[float, float] | None
@@ -98,6 +98,15 @@ class _Expected:
         errors = (row[place] for row in self.answer.margins)
         return any(error is not None and isnan(error) for error in errors)
 
+    def rank(self, place: int) -> float:
+        """Return the rank error of a column as a share of the rows of a group; 0 if unknown."""
+        ranked = (n for n in self.prepared.notices if isinstance(n, Ranked))
+        rows = [float(n.rows) for n in ranked if place in n.outputs]
+        if not rows:
+            trees = (tree for block in self.prepared.blocks for tree in block.trees)
+            rows = [t.error * margin(t.noise) / standard_deviation(t.noise) for t in trees]
+        return max(rows, default=0.0) / max(self.rows, 1.0)
+
 
 def _reads_values(block: BlockPlan) -> bool:
     """Test whether the sizes of values matter to the errors of a block."""
@@ -111,13 +120,9 @@ def _fits_lines(block: BlockPlan) -> bool:
     return any(name.startswith(("corr", "covar", "regr")) for name in names)
 
 
-def _rank(expected: _Expected) -> float:
-    blocks = expected.prepared.blocks
-    rows = [rank_error(c) for b in blocks for c in b.choices]
-    rows += [
-        t.error * margin(t.noise) / standard_deviation(t.noise) for b in blocks for t in b.trees
-    ]
-    return max(rows, default=0.0) / max(expected.rows, 1.0)
+def _of_ranks(even: float, uneven: float) -> Forecast | None:
+    ends = even, uneven
+    return Forecast(min(ends), max(ends), ForecastKind.RANK) if all(ends) else None
 
 
 def _forecast(even: _Margin, uneven: _Margin, larger: _Margin) -> Forecast | None:

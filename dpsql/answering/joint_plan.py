@@ -38,6 +38,7 @@ from dpsql.model.errors import Failed, Reason, Refused
 from dpsql.model.query_options import Memory
 from dpsql.model.vocabulary import ATTO, NANO, Answer, Column, Loss, Mechanism, Receipt, Request
 from dpsql.preparation.compilation import Compiler
+from dpsql.preparation.explanation import Forecast
 from dpsql.preparation.private_bounds import payable
 from dpsql.preparation.question import Account, Question, account, text_key
 from dpsql.vault.measured_cells import MeasuredCells, noise_of, readings
@@ -106,14 +107,14 @@ NOTHING = Loss(0)
 @dataclass(frozen=True, slots=True)
 class PlannedStatement:
     """Prices of a statement: `alone` now, and `together` for measurements made for it first.
-    `expected` is the half-width at 95 % of each column, None for an exact one.
+    `expected` is the half-width at 95 % of each column, or its forecast; None for an exact one.
     """
 
     sql: str
     columns: tuple[Column, ...] = ()
     alone: Loss = NOTHING
     together: Loss = NOTHING
-    expected: tuple[float | None, ...] = ()
+    expected: tuple[float | Forecast | None, ...] = ()
     refused: Refused | None = None
 
 
@@ -323,12 +324,12 @@ def _is_there(compiler: Compiler, vault: Vault, part: Beside) -> bool:
 
 def _expected(
     compiler: Compiler, vault: Vault, each: Beside, parts: Sequence[Beside]
-) -> tuple[float | None, ...]:
+) -> tuple[float | Forecast | None, ...]:
     """Return the half-widths of a statement's columns once `parts` are measured."""
     if each.prepared.plan is None:
         return (None,) * len(each.prepared.columns)
     if each.steps:
-        return explained(compiler, vault, each.query).expected
+        return explained(compiler, vault, each.query).errors
     query, of = each.query, each.prepared.question
     if each.wide is not None:
         planned_tables = _tables(parts, each.population)

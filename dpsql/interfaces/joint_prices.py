@@ -7,8 +7,10 @@ from math import isnan
 from typing import TYPE_CHECKING
 
 from dpsql.interfaces.amounts import loss_text, number_text, plain
+from dpsql.interfaces.plan_text import forecast_text
 from dpsql.model.tree import VARCHAR
 from dpsql.model.vocabulary import Answer, Column, Loss
+from dpsql.preparation.explanation import Forecast
 
 if TYPE_CHECKING:
     from dpsql.answering.joint_plan import JointPlan, PlannedStatement
@@ -55,14 +57,15 @@ def _row(
 
 def _errors(statement: PlannedStatement) -> str:
     noisy = [
-        f"{column.name} ± {_error(column, margin)}"
-        for column, margin in zip(statement.columns, statement.expected, strict=True)
-        if margin is not None
+        f"{column.name} {_error(column, error)}"
+        for column, error in zip(statement.columns, statement.expected, strict=True)
+        if error is not None
     ]
     return ", ".join(noisy) or "exact"
 
 
-def _error(column: Column, margin: float) -> str:
-    if isnan(margin):
-        return "?"
-    return number_text(Decimal(0), margin, column.type.scale)[1]
+def _error(column: Column, error: float | Forecast) -> str:
+    if isinstance(error, Forecast):
+        return forecast_text(error)
+    margin = "?" if isnan(error) else number_text(Decimal(0), error, column.type.scale)[1]
+    return f"± {margin}"

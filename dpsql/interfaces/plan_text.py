@@ -35,8 +35,8 @@ from dpsql.preparation.explanation import (
 WIDTH = 100
 """Width of a plan outside of terminals."""
 
-NOISE_IN_RANK = 0.25
-"""Error of a quantile, as a share of the rows, from which it is noise: a quarter of them."""
+NOISE_IN_RANK = 0.5
+"""Error of a quantile, as a share of the rows, from which it is noise: it may have any rank."""
 
 _ABOUT = (
     "about: by expected_rows of the policy; the least if all add alike, the most if a few add much"

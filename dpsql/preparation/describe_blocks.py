@@ -183,6 +183,10 @@ def _of_ranges(strategy: RangeStrategy, names: Mapping[int, str]) -> str:
     )
 
 
+_MANY_CELLS = 10_000
+"""Number of candidates from which on a quantile errs less within tighter bounds."""
+
+
 def helps(blocks: Sequence[private_plan.BlockPlan]) -> tuple[Help, ...]:
     """Return advice that reduces the errors of these blocks, or hides less, without repetition."""
     return tuple(dict.fromkeys(help_ for block in blocks for help_ in _helps(block)))
@@ -205,6 +209,11 @@ def _helps(plan: private_plan.BlockPlan) -> Iterator[Help]:
             yield TighterBounds(term(query.argument, names), query.lower * step, query.upper * step)
     if sums and rows is not None and rows > 1:
         yield FewerRows(rows)
+    grids = {c.query.histogram.argument: c.query.histogram.grid for c in plan.choices}
+    for argument, grid in grids.items():
+        if grid.cells > _MANY_CELLS and grid.kind.is_numeric and argument in written:
+            ends = (float(end * grid.lattice.step) for end in (grid.lower, grid.upper))
+            yield TighterBounds(term(argument, names), *ends)
     if plan.l0 > 1 and not any(
         isinstance(query, measurement_kinds.ScaledTotal) for query in plan.queries
     ):

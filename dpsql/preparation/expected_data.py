@@ -12,7 +12,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta
-from math import prod
+from math import log, prod, sqrt
 from statistics import NormalDist
 from typing import assert_never
 
@@ -83,10 +83,10 @@ class ExpectedUnits:
         rows = self.rows * self._fraction(total.condition)
         match total:
             case measurement_kinds.ClippedSum(centre=centre) if centre:
-                size = abs(_value_of(total, self.case)) * self.case.deviation
+                size = abs(expected_value(total, self.case)) * self.case.deviation
                 rows = rows ** (0.5 + self.case.deviation / 2)
             case measurement_kinds.ClippedSum():
-                size = abs(_value_of(total, self.case))
+                size = abs(expected_value(total, self.case))
             case measurement_kinds.UnitCount():
                 rows, size = self._groups_of(rows), 1.0
             case measurement_kinds.RowCount() | measurement_kinds.DistinctCount():
@@ -97,8 +97,15 @@ class ExpectedUnits:
             rows = np.sqrt(rows)
         elif norm is Norm.L2:
             rows = np.sqrt(rows * (1 + np.maximum(rows - 1, 0.0) / self.groups))
+        elif norm is Norm.MAX:
+            rows = np.minimum(rows, self._largest(rows / self.groups))
         norms: np.ndarray = size * rows
         return norms
+
+    def _largest(self, means: np.ndarray) -> np.ndarray:
+        """Return about the most rows of a unit in one of its groups, of so many in the mean."""
+        largest: np.ndarray = means + np.sqrt(2 * means * log(self.groups))
+        return largest
 
     def _groups_of(self, rows: np.ndarray) -> np.ndarray:
         groups: np.ndarray = np.minimum(rows, 1.0)
@@ -116,7 +123,7 @@ class ExpectedUnits:
             case measurement_kinds.UnitCount() | measurement_kinds.RowTest():
                 return float(self._groups_of(self.rows * fraction) @ self.numbers) / groups
             case measurement_kinds.ClippedSum():
-                return count * (_value_of(part, self.case) - part.centre)
+                return count * (expected_value(part, self.case) - part.centre)
             case measurement_kinds.DistinctCount(total_upper=most):
                 return min(count, most * float(self.numbers.sum()) / groups)
             case measurement_kinds.DistinctSum(values=values):
@@ -131,8 +138,13 @@ class ExpectedUnits:
                 assert_never(part)
 
 
-def _value_of(total: measurement_kinds.ClippedSum, case: ExpectedCase) -> float:
-    """Return the expected value of a row in steps, before its centre is subtracted."""
+def expected_value(total: measurement_kinds.ClippedSum, case: ExpectedCase) -> float:
+    """Return the expected value of a row in steps, before its centre is subtracted.
+
+    A centre that was found is about the mean; the middle of declared bounds says nothing of it.
+    """
+    if total.centre not in {0, (total.lower + total.upper) // 2}:
+        return total.centre
     end = total.upper if total.upper > 0 else total.lower
     return max(total.lower, min(end * case.value, total.upper))
 
@@ -303,10 +315,11 @@ def expected_votes(poll: Poll, units: ExpectedUnits) -> list[int]:
                 if norm > 0:
                     counts[_octave_place(vote.bins, min(norm, vote.most))] += number
         case measurement_kinds.RangeVote(total=total, bins=bins):
-            largest = max(abs(_value_of(total, units.case)), 1.0)
+            # Of values without bounds, half of the octaves are as likely as the others.
+            largest = max(sqrt(abs(expected_value(total, units.case))), 1.0)
             counts[_octave_place(bins, largest)] = units.numbers.sum()
         case measurement_kinds.MeanVote(total=total, edges=edges):
-            counts[bisect_right(edges, _value_of(total, units.case))] = units.numbers.sum()
+            counts[bisect_right(edges, expected_value(total, units.case))] = units.numbers.sum()
         case measurement_kinds.RatioVote(total=above, below=below, edges=edges):
             ratio = units.total(above, 1) / max(units.total(below, 1), 1e-9)
             counts[bisect_right(edges, ratio)] = units.numbers.sum()

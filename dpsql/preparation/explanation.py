@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from decimal import Decimal
 from enum import StrEnum
-from math import nan
+from math import isnan, nan
 from typing import TypeAlias
 
 from dpsql.model.dataclass import dataclass
@@ -119,7 +119,7 @@ class PublicKeys:
 
 @dataclass(frozen=True, slots=True)
 class TighterBounds:
-    """Advice: noise is proportional to the range of a row's `argument`, from `lower` to `upper`."""
+    """Advice: errors grow with the range of a row's `argument`, from `lower` to `upper`."""
 
     argument: str
     lower: float
@@ -312,3 +312,12 @@ class Explanation:
     searches: int = 0
     form: PlanForm = PlanForm.SHORT
     periods: ChargedPeriods | None = None
+
+    @property
+    def errors(self) -> tuple[float | Forecast | None, ...]:
+        """The half-width of each column, or its forecast if it depends on the data."""
+        forecasts = self.forecasts or (None,) * len(self.expected)
+        return tuple(
+            error if forecast is None or error is None or not isnan(error) else forecast
+            for error, forecast in zip(self.expected, forecasts, strict=True)
+        )
