@@ -74,7 +74,7 @@ def test_the_server_logs_it(renamed: Path, monkeypatch: pytest.MonkeyPatch) -> N
         host="127.0.0.1", certificate=None, key=None, client_ca=None, users="users", oidc=None
     )
     with Proxy.open(str(renamed)) as proxy, pytest.raises(DpsqlError, match="far enough"):
-        serving.serve(lambda: (proxy, limits), lines.append, self_signed=False)
+        serving.serve({"": lambda: (proxy, limits)}, lines.append, self_signed=False)
     events = [each for each in map(json.loads, lines) if each["event"] != "no_user"]
     (event,) = events
     assert (event["event"], event["budget"]) == ("unnamed_budget", "default")

@@ -101,7 +101,7 @@ def test_threads_of_a_server_give_way_often(monkeypatch: pytest.MonkeyPatch) -> 
 
     try:
         with pytest.raises(Unreachable):
-            serving.serve(make, lambda _line: None, self_signed=False)
+            serving.serve({"": make}, lambda _line: None, self_signed=False)
     finally:
         sys.setswitchinterval(before)
 

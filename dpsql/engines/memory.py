@@ -31,8 +31,8 @@ def process_limits() -> Any:
     return import_module("resource")
 
 
-def bound_memory(amount: str) -> None:
-    """Limit this process to its present data and `amount` more; beyond, it gets MemoryError.
+def bound_memory(*amounts: str) -> None:
+    """Limit this process to its present data and these `amounts` more; beyond, it gets MemoryError.
 
     Sets no limit if the system does not report the present data.
     """
@@ -41,7 +41,7 @@ def bound_memory(amount: str) -> None:
         return
     resource = process_limits()
     _soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    most = (int(taken[1]) << 10) + bytes_of(amount)
+    most = (int(taken[1]) << 10) + sum(map(bytes_of, amounts))
     if hard != resource.RLIM_INFINITY:
         most = min(most, hard)
     # The soft limit alone: workers inherit it and set their own.

@@ -100,6 +100,7 @@ class ServerSettings:
     `oidc` the tokens of a provider are logins.
     """
 
+    database: str = ""
     host: str = "127.0.0.1"
     port: int = 5439
     users: str = "dpsql.users"

@@ -8,6 +8,7 @@ without a sentence shares that of the next one. A key without `read` is read tog
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from decimal import Decimal
 from textwrap import wrap
@@ -27,6 +28,9 @@ from dpsql.policy.value_reader import Reader
 LEAST_EPSILON, MOST_EPSILON = Decimal("1e-9"), Decimal("1e6")
 """Least ε, the step of the ledger's count; and the largest ε with any guarantee."""
 LEAST_DELTA = Decimal("1e-18")
+
+DATABASE_NAME = re.compile(r"[A-Za-z0-9._-]+")
+"""Names of databases, also as parts of addresses."""
 
 Read = Callable[[Reader, str, Any], Any]
 
@@ -83,6 +87,13 @@ def _url(reader: Reader, key: str, _: None) -> str:
     if not is_safe_url(url):
         reader.fail(key, f"The {key} is not reached by https.", f'Write {key} = "https://…".')
     return url
+
+
+def _database_name(reader: Reader, key: str, default: str) -> str:
+    name = reader.text(key, default)
+    if not DATABASE_NAME.fullmatch(name):
+        reader.fail(key, f"{name!r} names no database.", f'Write {key} = "clinic".')
+    return name
 
 
 def _delimiter(reader: Reader, key: str, default: str) -> str:
@@ -243,6 +254,7 @@ KEYS: dict[str, tuple[PolicyKey, ...]] = {
         PolicyKey("min_units_per_group", "no private key of fewer units is shown, by its noisy count of them", up_to()),
     ),
     "server": (
+        PolicyKey("database", "where one `dpsql serve` has several policies: the name of this one's database, of letters, digits, `.`, `_` and `-`; default the name of its file (`dpsql help postgres`)", _database_name),
         PolicyKey("host", read=Reader.text), PolicyKey("port", "where `dpsql serve` listens; default <host>, <port>", up_to(65_535)),
         PolicyKey("users", "the file of those who may log in; default `<users>`", Reader.place, needed=True),
         PolicyKey("certificate", read=Reader.place), PolicyKey("key", "PEM files for TLS; hosts other than this machine need them", Reader.place),

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
 
-from dpsql.interfaces.cli.options import CommandSettings, with_policy
+from dpsql.interfaces.cli.options import CommandSettings
 from dpsql.interfaces.cli.terminal import note
+from dpsql.model.errors import DpsqlError, Unreachable
 from dpsql.model.system_table import load_value
 
 if TYPE_CHECKING:
@@ -35,7 +37,13 @@ def _address(
 
 
 @click.command()
-@with_policy
+@click.option(
+    "--policy",
+    "policies",
+    multiple=True,
+    metavar="FILE",
+    help="The policy; default dpsql.toml. Of several, each is a database.",
+)
 @click.option("--host", metavar="ADDRESS", help="Where to listen; default [server] host.")
 @click.option(
     "--port", metavar="N", type=click.IntRange(0, 65_535), help="Default [server] port; 0: any."
@@ -58,8 +66,10 @@ def _address(
     metavar="NAME",
     help="Another name by which HTTP clients call the server, such as dp.example.org.",
 )
+@click.pass_context
 def serve(
-    settings: CommandSettings,
+    context: click.Context,
+    policies: tuple[str, ...],
     host: str | None,
     port: int | None,
     http: tuple[str, int] | None,
@@ -69,26 +79,40 @@ def serve(
 ) -> None:
     """Answer over the Postgres wire protocol until stopped; log lines go to stderr.
 
-    With --http, answer over HTTP as well: the same users, budgets and limits.
+    With --http, answer over HTTP as well: the same users, budgets and limits. With --policy given
+    several times, clients name a database: the policy's file without its ending, or its
+    [server] database. The first one says where to listen.
     """
     from dpsql.interfaces.pgwire.serving import serve as run  # noqa: PLC0415
     from dpsql.policy.load import load  # noqa: PLC0415
+    from dpsql.policy.served_policies import name_policies  # noqa: PLC0415
 
-    def make() -> tuple[Proxy, ServerSettings]:
-        limits = load(settings.policy).server
-        where = host or limits.host, limits.port if port is None else port
-        return settings.open_server(settings.policy), replace(limits, host=where[0], port=where[1])
+    settings = context.ensure_object(CommandSettings)
+    named = name_policies(policies or (settings.policy,))
+    front = next(iter(named.values()))
 
-    second = None if http is None else _web_server(settings, http, names)
-    run(make, note, self_signed=self_signed, second=second)
+    def make(path: str) -> tuple[Proxy, ServerSettings]:
+        limits, first = load(path).server, load(front).server
+        where = host or first.host, first.port if port is None else port
+        try:
+            proxy = settings.open_server(path)
+        except DpsqlError as error:
+            if len(named) == 1 or path in str(error):
+                raise
+            raise Unreachable(f"The policy {path} cannot be served: {error}") from None
+        return proxy, replace(limits, host=where[0], port=where[1])
+
+    makes = {name: partial(make, path) for name, path in named.items()}
+    second = None if http is None else _web_server(tuple(named.values()), http, names)
+    run(makes, note, self_signed=self_signed, second=second)
 
 
 def _web_server(
-    settings: CommandSettings, address: tuple[str, int], names: tuple[str, ...]
+    policies: tuple[str, ...], address: tuple[str, int], names: tuple[str, ...]
 ) -> SecondInterface:
     """Return the HTTP interface of the side system web. Raises `MissingExtra`."""
     from dpsql.policy.load import load  # noqa: PLC0415
 
     make: Callable[..., SecondInterface] = load_value("web")
     host, port = address
-    return make(host, port, names, f"{load(settings.policy).ledger.path}-replies")
+    return make(host, port, names, *(f"{load(path).ledger.path}-replies" for path in policies))

@@ -15,14 +15,16 @@ from time import monotonic
 
 from dpsql.engines.parking import Parking
 from dpsql.engines.process import fallen
-from dpsql.interfaces.pgwire import backend, entrance, frontend, token_entrance
+from dpsql.interfaces.pgwire import backend, entrance, frontend
 from dpsql.interfaces.pgwire.admission import Failures, Strangers, share
 from dpsql.interfaces.pgwire.answers import Answers
 from dpsql.interfaces.pgwire.bearer_tokens import TokenLogin
+from dpsql.interfaces.pgwire.databases import Databases
 from dpsql.interfaces.pgwire.faults import Fault
 from dpsql.interfaces.pgwire.frontend import ProtocolError
 from dpsql.interfaces.pgwire.kept_bytes import ServerBytes
-from dpsql.interfaces.pgwire.login_file import ByCertificate, Users, UsersFile
+from dpsql.interfaces.pgwire.login_desk import LoginDesk
+from dpsql.interfaces.pgwire.login_file import Users
 from dpsql.interfaces.pgwire.outcomes import Outcome
 from dpsql.interfaces.pgwire.pacing import Pacer
 from dpsql.interfaces.pgwire.portals import keep_portals, keep_statements
@@ -37,7 +39,6 @@ from dpsql.model.dataclass import dataclass
 from dpsql.model.errors import DpsqlError
 from dpsql.policy.draft import ServerSettings as Limits
 
-MAX_LOGIN_BYTES = 1 << 14
 MAX_THREADS = 32
 """Maximum number of threads that answer. Requests that wait for a worker hold no thread."""
 _ENDS = frontend.Query, frontend.Sync, frontend.Flush, frontend.FunctionCall
@@ -95,6 +96,7 @@ class Server:
 
     Every `WATCH_SECONDS` it disconnects users who may no longer log in. If there is a new data
     version, it uses the state that `renewed` returns. With `only_encrypted` clients must use TLS.
+    `failures` are those of other databases at the same port, which `databases` has.
     """
 
     def __init__(
@@ -104,7 +106,9 @@ class Server:
         renewed: Callable[[], Present] | None = None,
         *,
         only_encrypted: bool = False,
+        failures: Failures | None = None,
     ) -> None:
+        self.databases = Databases({"": self})
         self.present, self._telemetry, self._renewed = present, telemetry, renewed
         self._only_encrypted = only_encrypted
         self._renewing, self._seen = asyncio.Lock(), present.proxy.accepted
@@ -112,7 +116,11 @@ class Server:
         self._numbers = count(1)
         self._visits: dict[int, _Visit] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._strangers, self._failures = Strangers(limits.max_connections), Failures(monotonic)
+        self._strangers, self._failures = (
+            Strangers(limits.max_connections),
+            failures or Failures(monotonic),
+        )
+        self.desk = LoginDesk(lambda: self.present, self._failures, telemetry)
         self._pacer = Pacer(*present.pace, partial(telemetry.event, "ran"))
         self._bytes = ServerBytes(limits, len(present.proxy.policy.analysts))
         self._stopping = False
@@ -124,8 +132,13 @@ class Server:
         self._server = await asyncio.start_server(
             self._connected, self._limits.host, self._limits.port, backlog=1024
         )
-        self._keeper = asyncio.create_task(self._watched())
+        for server in self.databases.servers.values():
+            server.attend()
         return self._server
+
+    def attend(self) -> None:
+        """Check for changes by the owner from now on."""
+        self._keeper = asyncio.create_task(self._watched())
 
     @property
     def _limits(self) -> Limits:
@@ -166,9 +179,13 @@ class Server:
 
     async def stop(self, grace: float = GRACE_SECONDS) -> None:
         """Accept no more clients, let statements end within `grace` seconds, then cancel them."""
+        self._server.close()
+        await asyncio.gather(*(each.end(grace) for each in self.databases.servers.values()))
+
+    async def end(self, grace: float) -> None:
+        """End the sessions of this database, as `stop` does."""
         self._stopping = True
         self._keeper.cancel()
-        self._server.close()
         for visit in self._visits.values():
             if not visit.busy:
                 visit.task.cancel()
@@ -190,11 +207,17 @@ class Server:
 
     # --- one connection ---
 
+    def cancel(self, request: frontend.Cancel) -> None:
+        """Cancel the statement of a session, if the request has its key."""
+        visit = self._visits.get(request.process)
+        if visit is not None and hmac.compare_digest(visit.secret, request.secret):
+            self._telemetry.event("cancel", connection=visit.number)
+            visit.session.cancel()
+
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self.take_over(task)
         self._telemetry.count("accepted_connections")
         stream = MessageStream(reader, writer, self._limits.idle_seconds)
         crowded_out = self._strangers.came(task, stream.address)
@@ -211,9 +234,10 @@ class Server:
     async def _served(self, stream: MessageStream, task: asyncio.Task[None]) -> None:
         """Admit a client and answer it. Every end of this is an ordinary one."""
         try:
-            visit = await self._entered(stream, task)
-            if visit is not None:
-                await self._visited(stream, visit)
+            entered = await self._entered(stream, task)
+            if entered is not None:
+                server, visit = entered
+                await server.answer_visit(stream, visit)
         except Fault as fault:
             self._telemetry.count("refused", f'sqlstate="{fault.sqlstate}"')
             self._telemetry.event("refused", sqlstate=fault.sqlstate, address=stream.address)
@@ -234,8 +258,12 @@ class Server:
             self._telemetry.event("failed", sqlstate="XX000", kind=type(error).__name__)
             await stream.refuse(entrance.fatal("XX000", "the server failed"))
 
-    async def _entered(self, stream: MessageStream, task: asyncio.Task[None]) -> _Visit | None:
-        """Return the visit of a client that logged in; None for a cancel request."""
+    async def _entered(
+        self, stream: MessageStream, task: asyncio.Task[None]
+    ) -> tuple[Server, _Visit] | None:
+        """Return the visit of a client that logged in, and its server; None for a cancel
+        request.
+        """
         async with asyncio.timeout(self._limits.login_seconds):
             startup = await self._first(stream)
             if startup is None:
@@ -244,18 +272,27 @@ class Server:
             await stream.send(visitor.negotiation)
             if self._only_encrypted and not stream.encrypted:
                 raise entrance.fatal("28000", "connections without TLS are not taken")
-            login = None
-            if token_entrance.is_by_token(self.present, visitor):
-                login = await self._by_token(stream)
-                visitor = token_entrance.with_analyst(visitor, login)
-            else:
-                await self._logged_in(stream, visitor)
-            entrance.require_database(visitor)
-            if self._stopping:
-                raise entrance.fatal("57P03", "the server is stopping")
-            self._require_room(visitor.user)
+            server = await self.databases.choose(stream, visitor)
+            if server is not self:
+                self._tasks.discard(task)
+                server.take_over(task)
+            by_token = self.databases.is_by_token(visitor)
+            visitor, login = await server.desk.log_in(stream, visitor, by_token=by_token)
+            self.databases.require_database(visitor)
+            server.require_admission(visitor.user)
             self._strangers.gone(task)
-            return await self._welcomed(stream, visitor, task, login)
+            return server, await server.welcome(stream, visitor, task, login)
+
+    def take_over(self, task: asyncio.Task[None]) -> None:
+        """Keep the task of a connection until it ends."""
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def require_admission(self, analyst: str) -> None:
+        """Raise `Fault` if the server is stopping, or if there are too many connections."""
+        if self._stopping:
+            raise entrance.fatal("57P03", "the server is stopping")
+        self._require_room(analyst)
 
     def _require_room(self, analyst: str) -> None:
         """Raise `Fault` if there are too many connections, in all or of one analyst.
@@ -297,9 +334,7 @@ class Server:
 
         Raises `Fault` if there are too many, or if the server is stopping.
         """
-        if self._stopping:
-            raise entrance.fatal("57P03", "the server is stopping")
-        self._require_room(analyst)
+        self.require_admission(analyst)
         present = self.present
         self._requests[analyst] += 1
         present.running += 1
@@ -316,54 +351,13 @@ class Server:
                 case frontend.Startup() as startup:
                     return startup
                 case frontend.Cancel() as cancel:
-                    visit = self._visits.get(cancel.process)
-                    if visit is not None and hmac.compare_digest(visit.secret, cancel.secret):
-                        self._telemetry.event("cancel", connection=visit.number)
-                        visit.session.cancel()
+                    for server in self.databases.servers.values():
+                        server.cancel(cancel)
                     return None
                 case frontend.Encrypt(gss=False) if self.present.context and not stream.encrypted:
                     await stream.encrypt(self.present.context, self.present.binding)
                 case frontend.Encrypt():
                     await stream.send(b"N")
-
-    async def _logged_in(self, stream: MessageStream, visitor: entrance.Guest) -> None:
-        users = await asyncio.to_thread(self.present.users)
-        credential = await asyncio.to_thread(self.present.credential, users, visitor.user)
-        if isinstance(credential, ByCertificate):
-            if stream.common_name == visitor.user:
-                await stream.send(backend.authentication(0))
-                return
-            credential = None  # fails as a wrong password does: who exists is not to be told
-        self._require_tries(stream, visitor)
-        secret = users.secret if isinstance(users, UsersFile) else b""
-        authentication = entrance.Authentication.of(
-            visitor.user, credential, stream.binding, secret
-        )
-        try:
-            await stream.send(authentication.offer)
-            for step in (authentication.first, authentication.final):
-                message, _ = await stream.message(MAX_LOGIN_BYTES)
-                if not isinstance(message, frontend.Response):
-                    raise ProtocolError("expected SASL response")
-                self._require_tries(stream, visitor)  # others may have failed since
-                await stream.send(step(message.body))
-        except Fault:
-            self._failures.failed(stream.address, visitor.user)
-            self._telemetry.count("failed_logins")
-            self._telemetry.event("login_failed", user=visitor.user, address=stream.address)
-            raise
-
-    async def _by_token(self, stream: MessageStream) -> TokenLogin:
-        present = self.present
-        users = await asyncio.to_thread(present.users)
-        return await token_entrance.log_in_by_token(
-            stream, present, users, self._telemetry, MAX_LOGIN_BYTES
-        )
-
-    def _require_tries(self, stream: MessageStream, visitor: entrance.Guest) -> None:
-        """Raise `Fault` if too many logins of this user from this address have failed."""
-        if not self._failures.may_try(stream.address, visitor.user):
-            raise entrance.fatal("28000", "too many logins have failed; wait a minute")
 
     async def _watched(self) -> None:
         """Check for changes by the owner, while the server runs."""
@@ -395,16 +389,20 @@ class Server:
             return self.present.admits(users, visit.login)
         return self.present.credential(users, visit.analyst) is not None
 
-    async def _welcomed(
+    async def welcome(
         self,
         stream: MessageStream,
         visitor: entrance.Guest,
         task: asyncio.Task[None],
         login: TokenLogin | None,
     ) -> _Visit:
+        """Begin the session of a client that logged in."""
         number, secret, present = next(self._numbers), visitor.secret, self.present
         settings = entrance.first_settings(
-            visitor, number, present.limits, encrypted=present.context is not None
+            visitor,
+            number,
+            present.limits,
+            encrypted=self.databases.front.present.context is not None,
         )
         bell = Bell()
         session = self._session(present, visitor.user, stream.address, settings, number, bell)
@@ -452,7 +450,7 @@ class Server:
         parking, texts = Parking(bell.ring), present.limits.log_statements
         return Session(runner, report, pace, parking, texts=texts)
 
-    async def _visited(self, stream: MessageStream, visit: _Visit) -> None:
+    async def answer_visit(self, stream: MessageStream, visit: _Visit) -> None:
         """Answer messages until the client leaves."""
         self._telemetry.open_connections += 1
         who, tls = {"analyst": visit.analyst, "address": stream.address}, stream.encrypted

@@ -8,7 +8,7 @@ import logging
 import signal
 import ssl
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -19,7 +19,8 @@ from dpsql.engines.memory import bound_memory
 from dpsql.interfaces.hosts import is_local
 from dpsql.interfaces.pgwire import tls
 from dpsql.interfaces.pgwire.bearer_tokens import load_library
-from dpsql.interfaces.pgwire.catalogue import Catalogue
+from dpsql.interfaces.pgwire.catalogue import DATABASE, Catalogue
+from dpsql.interfaces.pgwire.databases import Databases
 from dpsql.interfaces.pgwire.login_file import read_users
 from dpsql.interfaces.pgwire.present import Present
 from dpsql.interfaces.pgwire.server import Server
@@ -41,6 +42,10 @@ Make = Callable[[], tuple["Proxy", Limits]]
 """Function that opens the present policy, and returns its server limits."""
 
 
+Encryption = Callable[[Limits], tuple[ssl.SSLContext | None, bytes | None]]
+"""Function that returns the TLS context and the channel binding."""
+
+
 class SecondInterface(Protocol):
     """An interface beside this one, for the same users, budgets, limits and log."""
 
@@ -52,7 +57,7 @@ class SecondInterface(Protocol):
 
 
 def serve(
-    make: Make,
+    makes: Mapping[str, Make],
     write: Callable[[str], object],
     *,
     self_signed: bool,
@@ -60,23 +65,17 @@ def serve(
 ) -> None:
     """Serve until SIGINT or SIGTERM, and reload at SIGHUP.
 
-    `write` receives log lines. Other hosts are served with TLS only. Raises the errors of `make`,
-    `Unreachable` and `MissingExtra`.
+    `makes` has a policy for each name of a database; one alone is called "". `write` receives log
+    lines. Other hosts are served with TLS only. Raises the errors of `makes`, `Unreachable` and
+    `MissingExtra`.
     """
     sys.setswitchinterval(TURN_SECONDS)
     with TemporaryDirectory(prefix="dpsql-") as folder:
         telemetry = Telemetry(write)
         logging.getLogger().addHandler(JsonHandler(telemetry))
-        present = _present(make, Path(folder), self_signed=self_signed)
-        for event, fields in present.warnings():
-            telemetry.event(event, **fields)
-        server = Server(
-            present,
-            telemetry,
-            partial(_present, make, Path(folder), self_signed=self_signed),
-            only_encrypted=not is_local(present.limits.host),
-        )
-        bound_memory(present.limits.memory)
+        server = _server(makes, telemetry, Path(folder), self_signed=self_signed)
+        present, servers = server.present, server.databases.servers.values()
+        bound_memory(*(each.present.limits.memory for each in servers))
         gc.freeze()  # what is there by now stays: nobody has to look through it again
         try:
             asyncio.run(_until_stopped(server, present, telemetry, second))
@@ -84,17 +83,42 @@ def serve(
             gc.unfreeze()
 
 
-def _present(make: Make, folder: Path, *, self_signed: bool) -> Present:
+def _server(
+    makes: Mapping[str, Make], telemetry: Telemetry, folder: Path, *, self_signed: bool
+) -> Server:
+    """Return the server that listens, for itself and for the servers of further databases."""
+    encryption: Encryption = partial(_encryption, folder=folder, self_signed=self_signed)
+    servers, failures = dict[str, Server](), None
+    for name, make in makes.items():
+        renewed = partial(_present, make, encryption, name or DATABASE)
+        present, part = renewed(), telemetry.make_part(name) if name else telemetry
+        for event, fields in present.warnings():
+            part.event(event, **fields)
+        secret = not is_local(present.limits.host)
+        server = Server(present, part, renewed, only_encrypted=secret, failures=failures)
+        servers[name], failures, encryption = server, server.failures, _none
+    for server in servers.values():
+        server.databases = Databases(servers)
+    return Databases(servers).front
+
+
+def _none(_limits: Limits) -> tuple[None, None]:
+    """Return no encryption of its own, for a database behind the port of another one."""
+    return None, None
+
+
+def _present(make: Make, encryption: Encryption, database: str) -> Present:
     """Return the state to serve from now on."""
     proxy, limits = make()
     try:
         if limits.oidc is not None:
             load_library()
-        context, binding = _encryption(limits, folder, self_signed=self_signed)
+        context, binding = encryption(limits)
     except BaseException:
         proxy.close()
         raise
-    catalogue = partial(Catalogue, proxy.policy, apart=proxy.compiler.apart)
+    apart = proxy.compiler.apart
+    catalogue = partial(Catalogue, proxy.policy, apart=apart, database=database)
     users = partial(read_users, limits.users)
     return Present(
         proxy=proxy,
@@ -144,9 +168,10 @@ async def _until_stopped(
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
 
     def reload() -> None:
-        task = asyncio.create_task(server.renew())
-        reloading.add(task)
-        task.add_done_callback(reloading.discard)
+        for each in server.databases.servers.values():
+            task = asyncio.create_task(each.renew())
+            reloading.add(task)
+            task.add_done_callback(reloading.discard)
 
     asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reload)
     with _listening(f"{limits.host}:{limits.port}", "port"):
@@ -155,7 +180,7 @@ async def _until_stopped(
     if limits.metrics_port is not None:
         host, metrics_port = limits.metrics_host, limits.metrics_port
         with _listening(f"{host}:{metrics_port}", "metrics_port"):
-            metrics = await serve_metrics(telemetry, host, metrics_port, server.gauges)
+            metrics = await serve_metrics(telemetry, host, metrics_port, server.databases.gauges)
     port = listening.sockets[0].getsockname()[1]
     telemetry.event("listening", host=limits.host, port=port, tls=present.context is not None)
     if second is not None:

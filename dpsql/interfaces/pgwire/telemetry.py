@@ -34,15 +34,24 @@ class Telemetry:
     'login'
     """
 
-    def __init__(self, write: Callable[[str], object]) -> None:
+    def __init__(self, write: Callable[[str], object], database: str = "") -> None:
         self._write = write
+        self._about = {"database": database} if database else {}
         self.open_connections = 0
         self._counts: Counter[tuple[str, str]] = Counter()
+        self._others = list[Telemetry]()
+
+    def make_part(self, database: str) -> Telemetry:
+        """Return the telemetry of one database among several: its lines name it."""
+        part = Telemetry(self._write, database)
+        part._counts = self._counts
+        self._others.append(part)
+        return part
 
     def event(self, name: str, **facts: str | float) -> None:
         """Log an event with its facts: numbers, names of analysts, SQLSTATEs."""
         time = datetime.now(UTC).isoformat(timespec="milliseconds")
-        self._write(json.dumps({"time": time, "event": name, **facts}))
+        self._write(json.dumps({"time": time, "event": name, **self._about, **facts}))
 
     def statement(self, outcome: Outcome, about: Mapping[str, str | int]) -> None:
         """Log and count the outcome of a statement."""
@@ -59,8 +68,9 @@ class Telemetry:
 
     def exposition(self, gauges: Sequence[Gauge] = ()) -> str:
         """Return all counters and these gauges in Prometheus' text format."""
+        parts = (self, *self._others)
         values = [
-            ("connections", "", "gauge", float(self.open_connections)),
+            ("connections", "", "gauge", float(sum(t.open_connections for t in parts))),
             *((name, label, "gauge", value) for name, label, value in gauges),
             *(
                 (f"{n}_total", label, "counter", c)

@@ -48,11 +48,6 @@ def report_refused_token(telemetry: Telemetry, refused: TokenRefused, address: s
     telemetry.event("token_refused", because=refused.log, address=address)
 
 
-def is_by_token(present: Present, visitor: Guest) -> bool:
-    """Test whether a client logs in with a token."""
-    return visitor.user == BY_TOKEN and present.limits.oidc is not None
-
-
 def with_analyst(visitor: Guest, login: TokenLogin) -> Guest:
     """Return the client as the analyst of its token. Its default database is that of the user."""
     database = login.analyst if visitor.database == BY_TOKEN else visitor.database

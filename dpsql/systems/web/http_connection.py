@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import re
 import secrets
 import ssl
 from collections.abc import Callable, Mapping
@@ -33,6 +34,9 @@ from dpsql.model.vocabulary import Answer, Loss, Receipt, Request
 from dpsql.systems.web.answer_formats import json_text
 from dpsql.systems.web.answer_reader import read_answer, read_problem, write_parameters
 
+_FORM = "A server is given as https://user@host:port; one of several databases ends with /db/NAME."
+_DATABASE = re.compile(r"/db/[A-Za-z0-9._-]+")
+"""Path of one database of a server with several."""
 _PORTS = {"http": 80, "https": 443}
 _AGENT = "dpsql-python"
 _ATTEMPTS = 2
@@ -43,13 +47,17 @@ _SECONDS = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class HttpServer:
-    """A server and the login of one analyst: one connection for each request, safe for threads."""
+    """A server and the login of one analyst: one connection for each request, safe for threads.
+
+    `below` is the path of its database, if the server has several.
+    """
 
     scheme: str
     host: str
     port: int
     login: str
     context: ssl.SSLContext | None
+    below: str = ""
 
     def send(
         self, method: str, path: str, body: Mapping[str, Any] | None = None, key: str = ""
@@ -62,7 +70,7 @@ class HttpServer:
         if key:
             headers["Idempotency-Key"] = key
         with closing(self._connection()) as connection:
-            connection.request(method, path, data, headers)
+            connection.request(method, self.below + path, data, headers)
             response = connection.getresponse()
             document = json.loads(response.read(), parse_float=Decimal)
         if response.status != 200:  # noqa: PLR2004
@@ -250,11 +258,12 @@ def open_connection(
         parts = urlsplit(url)
         port = parts.port or _PORTS[parts.scheme]
     except ValueError:
-        raise InterfaceError("A server is given as https://user@host:port.") from None
+        raise InterfaceError(_FORM) from None
     user = unquote(parts.username or "") or analyst or ""
     host, token = parts.hostname or "", os.environ.get("DPSQL_TOKEN", "")
-    if parts.path not in ("", "/") or parts.query or not host:
-        raise InterfaceError("A server is given as https://user@host:port.")
+    below = parts.path.rstrip("/")
+    if (below and not _DATABASE.fullmatch(below)) or parts.query or not host:
+        raise InterfaceError(_FORM)
     if parts.scheme == "http" and not is_local(host):
         raise InterfaceError(f"{host} is not this machine: its URL begins with https://.")
     if analyst is not None and user != analyst:
@@ -263,12 +272,6 @@ def open_connection(
     pair = base64.b64encode(f"{user}:{password}".encode()).decode()
     login = f"Bearer {token}" if token and not password else f"Basic {pair}"
     context = ssl.create_default_context() if parts.scheme == "https" else None
-    server = HttpServer(
-        scheme=parts.scheme,
-        host=host,
-        port=port,
-        login=login,
-        context=context,
-    )
+    server = HttpServer(parts.scheme, host, port, login=login, context=context, below=below)
     server.send_twice("GET", "/v1/budget")
     return HttpConnection(server, user, dialect, epsilon, **wish)

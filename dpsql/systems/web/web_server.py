@@ -1,20 +1,27 @@
-"""The HTTP server beside the Postgres port: listening, TLS, limits on heads, and its end."""
+"""The HTTP server beside the Postgres port: listening, TLS, limits on heads, and its end.
+
+Each of several databases has its own routes: SECURITY.md S35.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AsyncExitStack, contextmanager
+from functools import partial
+from typing import TYPE_CHECKING
 
 from dpsql.interfaces.hosts import is_local, own_hosts
+from dpsql.interfaces.pgwire.databases import make_decoy
+from dpsql.interfaces.pgwire.present import Present
 from dpsql.interfaces.pgwire.server import GRACE_SECONDS, Server
 from dpsql.model.dataclass import dataclass
 from dpsql.model.errors import MissingExtra, Unreachable
 
 try:
     import uvicorn
-    from starlette.routing import Route
+    from starlette.routing import BaseRoute, Mount, Route
 
     from dpsql.interfaces.bounded_connections import AddressShares, bounded_protocol
     from dpsql.systems.web.guarded_app import guarded_app
@@ -27,6 +34,12 @@ from dpsql.systems.web.idempotency import KeptReplies
 from dpsql.systems.web.web_queries import QueryRunner
 from dpsql.systems.web.web_users import WebUsers
 
+if TYPE_CHECKING:
+    from dpsql.systems.web.mcp_endpoint import McpEndpoint
+
+DATABASES = "db"
+"""First part of the paths of several databases: /db/NAME/v1/query."""
+
 
 class _QuietServer(uvicorn.Server):
     """A uvicorn server that leaves signals to `dpsql serve`."""
@@ -38,12 +51,14 @@ class _QuietServer(uvicorn.Server):
 
 @dataclass(frozen=True, slots=True)
 class WebSettings:
-    """Address of the server, its `names` in the header Host, and the file of kept replies."""
+    """Address of the server, its `names` in the header Host, and files of kept replies, one for
+    each database.
+    """
 
     host: str
     port: int
     names: tuple[str, ...]
-    replies: str
+    replies: tuple[str, ...]
 
 
 class WebServer:
@@ -57,6 +72,8 @@ class WebServer:
         self.port = settings.port
         self._stopped = asyncio.Event()
         self._mcp: asyncio.Task[None] | None = None
+        self._runners: list[QueryRunner] = []
+        self._endpoints: list[McpEndpoint] = []
 
     async def start(self, server: Server) -> None:
         """Listen. Raises `Unreachable` if the address is in use, or is not safe without TLS."""
@@ -72,11 +89,7 @@ class WebServer:
         self.port = listener.getsockname()[1]
         scheme = "http" if context is None else "https"
         hosts = own_hosts(scheme, settings.host, self.port, settings.names)
-        self._runner = QueryRunner(server)
-        users = WebUsers(lambda: server.present, server.failures, server.telemetry)
-        api = JsonApi(self._runner, users, KeptReplies(settings.replies))
-        routes = [*api.routes(), *await self._mcp_routes(users)]
-        config = _configure(guarded_app(routes, scheme, hosts), server)
+        config = _configure(guarded_app(await self._routes(server), scheme, hosts), server)
         config.load()
         config.ssl = context
         self._serving = _QuietServer(config)
@@ -85,28 +98,61 @@ class WebServer:
             "http_listening", host=settings.host, port=self.port, tls=bool(context)
         )
 
-    async def _mcp_routes(self, users: WebUsers) -> list[Route]:
-        """Return the route of MCP, if its extra is installed, and run its tasks until `stop`."""
+    async def _routes(self, server: Server) -> list[BaseRoute]:
+        """Return the routes of the only database, or those of each below its own path.
+
+        An unknown name has the routes of a database without users.
+        """
+        databases, routes = server.databases, list[BaseRoute]()
+        for (name, each), replies in zip(
+            databases.servers.items(), self.settings.replies, strict=True
+        ):
+            runner = QueryRunner(each)
+            self._runners.append(runner)
+            users = WebUsers(partial(_present_of, each), each.failures, each.telemetry)
+            below = self._routes_of(runner, users, replies)
+            routes += [Mount(f"/{DATABASES}/{name}", routes=below)] if name else below
+        if databases.are_several:
+            decoy = partial(_decoy_of, server)
+            users = WebUsers(decoy, server.failures, server.telemetry)
+            below = self._routes_of(self._runners[0], users, self.settings.replies[0])
+            routes.append(Mount(f"/{DATABASES}/{{database}}", routes=below))
+        await self._run_calls()
+        return routes
+
+    def _routes_of(self, runner: QueryRunner, users: WebUsers, replies: str) -> list[BaseRoute]:
+        """Return the routes of one database; that of MCP is one of them if its extra is
+        installed.
+        """
+        routes: list[BaseRoute] = [*JsonApi(runner, users, KeptReplies(replies)).routes()]
         try:
             from dpsql.systems.web.mcp_endpoint import PATH, McpEndpoint  # noqa: PLC0415
         except (ImportError, MissingExtra):
-            return []
-        endpoint, started = McpEndpoint(self._runner, users), asyncio.Event()
+            return routes
+        endpoint = McpEndpoint(runner, users)
+        self._endpoints.append(endpoint)
+        return [*routes, Route(PATH, endpoint, methods=["POST"])]
+
+    async def _run_calls(self) -> None:
+        """Run the tasks of MCP until `stop`."""
+        started = asyncio.Event()
 
         async def run() -> None:
-            async with endpoint.running():
+            async with AsyncExitStack() as stack:
+                for endpoint in self._endpoints:
+                    await stack.enter_async_context(endpoint.running())
                 started.set()
                 await self._stopped.wait()
 
         self._mcp = asyncio.create_task(run())
         await started.wait()
-        return [Route(PATH, endpoint, methods=["POST"])]
 
     async def stop(self) -> None:
         """Accept no more requests, and let those that run end within the server's grace."""
         self._serving.should_exit = True
         await self._task
-        self._runner.stop_all()
+        for runner in self._runners:
+            runner.stop_all()
         self._stopped.set()
         if self._mcp is not None:
             await self._mcp
@@ -140,6 +186,16 @@ def _listen(settings: WebSettings) -> socket.socket:
         raise Unreachable(f"{where} cannot be listened on. Is another server there?") from None
 
 
-def make_web_server(host: str, port: int, names: tuple[str, ...], replies: str) -> WebServer:
-    """Return the HTTP interface for an address, names in the header Host, and a file of replies."""
+def _present_of(server: Server) -> Present:
+    return server.present
+
+
+def _decoy_of(server: Server) -> Present:
+    return make_decoy(server.present, "")
+
+
+def make_web_server(host: str, port: int, names: tuple[str, ...], *replies: str) -> WebServer:
+    """Return the HTTP interface for an address, names in the header Host, and a file of replies
+    for each database.
+    """
     return WebServer(WebSettings(host, port, names, replies))

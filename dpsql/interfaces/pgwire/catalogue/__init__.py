@@ -58,7 +58,7 @@ class Catalogue:
     """Answers one analyst's queries about tables, columns and types, and no others.
 
     `settings` are the session's, by name in lower case, read at each query. Long texts are read by
-    `apart`.
+    `apart`. The only database is called `database`.
     """
 
     def __init__(
@@ -68,13 +68,15 @@ class Catalogue:
         settings: Mapping[str, str],
         chain: Chain = (),
         apart: TextReaders = here,
+        database: str = DATABASE,
     ) -> None:
         shown_policy = restrict_to(policy, analyst, chain)
         if chain:
             shown_policy = replace(shown_policy, analysts=(*policy.analysts, (analyst, "")))
         self._policy, self._apart = replace(shown_policy, data=""), apart
-        self._names = _names(self._policy).along((), analyst)
-        self._engine = _engine(self._policy)
+        self._database = database
+        self._names = _names(self._policy, database).along((), analyst)
+        self._engine = _engine(self._policy, database)
         self._analyst, self._settings = analyst, settings
 
     def claims(self, sql: str, stop: Stop | None = None) -> bool:
@@ -131,7 +133,8 @@ class Catalogue:
 
     def _read(self, reader: Callable[..., T], sql: str, stop: Stop | None, *arguments: Any) -> T:
         stop = stop or Stop()
-        return read(self._apart, len(sql), stop, reader, self._policy, sql, *arguments)
+        there = self._policy, self._database
+        return read(self._apart, len(sql), stop, reader, *there, sql, *arguments)
 
     def _rows(self, sql: str, given: Sequence[Load], stop: Stop | None) -> list[tuple[Any, ...]]:
         session = Variable("analyst", self._analyst), Variable("settings", self._session())
@@ -184,35 +187,37 @@ def _defaults() -> dict[str, str]:
     return {name: value for name, value in recorded.items() if value != "\\N"} | encodings
 
 
-def _claimed(policy: Policy, sql: str) -> bool:
-    return concerns(sql, _names(policy))
+def _claimed(policy: Policy, database: str, sql: str) -> bool:
+    return concerns(sql, _names(policy, database))
 
 
 def _translated(
     policy: Policy,
+    database: str,
     sql: str,
     analyst: str,
     path: tuple[str, ...],
     values: tuple[Any, ...] | None,
     parameters: int,
 ) -> Translation:
-    return translate(sql, _names(policy).along(path, analyst), values, parameters)
+    return translate(sql, _names(policy, database).along(path, analyst), values, parameters)
 
 
-@lru_cache(maxsize=2)
-def _names(policy: Policy) -> ShadowNames:
+@lru_cache(maxsize=8)
+def _names(policy: Policy, database: str) -> ShadowNames:
     """Return the names of a policy's tables and of PostgreSQL's own objects."""
-    return ShadowNames(objects(policy))
+    return ShadowNames(objects(policy, database))
 
 
-@lru_cache(maxsize=2)
-def _engine(policy: Policy) -> Engine:
+@lru_cache(maxsize=8)
+def _engine(policy: Policy, database: str) -> Engine:
     """Return the engine shared by all sessions of a policy.
 
-    It does not depend on data. The cache keeps two, since sessions may still use the previous
-    policy.
+    It does not depend on data. The cache keeps a few, since roles and databases have policies of
+    their own, and sessions may still use the previous one.
     """
-    statements = tuple(script({**objects(policy), "names": _names(policy).rows()}))
+    names = _names(policy, database).rows()
+    statements = tuple(script({**objects(policy, database), "names": names}))
     return EnginePool(partial(scratch, LIMITS, statements), WORKERS, len(policy.analysts))
 
 

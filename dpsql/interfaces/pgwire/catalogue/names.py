@@ -7,7 +7,7 @@ from copy import copy
 
 from dpsql.interfaces.pgwire.catalogue import recorded
 from dpsql.interfaces.pgwire.catalogue.naming import parts, quote
-from dpsql.interfaces.pgwire.catalogue.objects import DATABASE, Row
+from dpsql.interfaces.pgwire.catalogue.objects import Row, database_of
 from dpsql.interfaces.pgwire.catalogue.shadow import EXTRA, SHADOWS
 from dpsql.interfaces.pgwire.catalogue.spending import REPORTS
 from dpsql.interfaces.pgwire.catalogue.translation import oids
@@ -72,7 +72,7 @@ class ShadowNames:
     """Names of one shadow; see `dpsql.interfaces.pgwire.catalogue.translation.pg_terms.Names`."""
 
     def __init__(self, rows: dict[str, list[Row]]) -> None:
-        self._named = list(_all(rows))
+        self._named, self._database = list(_all(rows)), database_of(rows)
         self._numbers: dict[tuple[int, str | None, str], int] = {}
         for item in self._named:
             self._numbers.setdefault((item.kind, item.schema, item.name), item.oid)
@@ -128,7 +128,7 @@ class ShadowNames:
         if kind == oids.REGPROCEDURE:  # `array_in(cstring,oid,integer)`
             kind, text = oids.REGPROC, text.partition("(")[0]
         named = parts(text)
-        if named is not None and len(named) == 3 and named[0] == DATABASE:  # noqa: PLR2004
+        if named is not None and len(named) == 3 and named[0] == self._database:  # noqa: PLR2004
             del named[0]
         if named is None or len(named) > 2:  # noqa: PLR2004 - schema and name
             return None

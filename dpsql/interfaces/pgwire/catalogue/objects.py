@@ -98,12 +98,12 @@ class Objects:
         self.rows[relation].append(_defaults()[relation] | row)
 
 
-def objects(policy: Policy) -> dict[str, list[Row]]:
+def objects(policy: Policy, database: str = DATABASE) -> dict[str, list[Row]]:
     """Return all catalogue rows of the policy, by relation. Missing fields are NULL."""
     catalogue = Objects()
     for analyst, _ in policy.analysts:
         catalogue.add("pg_authid", oid=catalogue.next(), rolname=analyst)
-    catalogue.add("pg_database", oid=catalogue.next(), datname=DATABASE)
+    catalogue.add("pg_database", oid=catalogue.next(), datname=database)
     namespaces = {FIRST[0]: PUBLIC_OID}
     for schema in sorted({shown(table.name)[0] for table in policy.tables} - {*namespaces}):
         namespaces[schema] = catalogue.next()
@@ -115,6 +115,11 @@ def objects(policy: Policy) -> dict[str, list[Row]]:
     for item in tables:
         _link(item, tables, catalogue)
     return dict(catalogue.rows)
+
+
+def database_of(rows: dict[str, list[Row]]) -> str:
+    """Return the name of the database in the rows of `objects`."""
+    return next((str(row["datname"]) for row in rows.get("pg_database", ())), DATABASE)
 
 
 def synthetic_objects(policy: Policy, tables: Sequence[TablePolicy]) -> dict[str, list[Row]]:

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from dpsql.interfaces.pgwire.catalogue import recorded
 from dpsql.interfaces.pgwire.catalogue.naming import keywords
-from dpsql.interfaces.pgwire.catalogue.objects import DATABASE, Row
+from dpsql.interfaces.pgwire.catalogue.objects import Row, database_of
 from dpsql.interfaces.pgwire.catalogue.translation import oids
 from dpsql.interfaces.pgwire.catalogue.translation.pg_terms import PgColumn
 from dpsql.model.tree import identifier
@@ -58,7 +58,7 @@ def script(rows: dict[str, list[Row]]) -> Iterator[Statement]:
         yield from _fill("cat", relation, columns, rows.get(relation, []))
     words = ", ".join(f"'{word}'" for word in sorted(keywords()))
     macros = recorded.sql("macros.sql").replace("{KEYWORDS}", words)
-    macros = macros.replace("{DATABASE}", DATABASE)
+    macros = macros.replace("{DATABASE}", database_of(rows))  # has no quote
     named = [*recorded.rows("pg_namespace"), *rows.get("pg_namespace", [])]
     schemas = ", ".join("'" + str(row["nspname"]).replace("'", "''") + "'" for row in named)
     macros = macros.replace("{SCHEMAS}", schemas)
