@@ -87,6 +87,20 @@ SELF_EQUAL = (
 """NULL equals nothing, not even itself."""
 TILES = SHARE.format("NTILE(3)", "", " DESC", "= 2")
 TILES_COMPARED = [SHARE.format("NTILE(3)", "", "", f"<= {number}") for number in (2, 0.5)]
+SUMS = "SELECT customer_id, {} AS s FROM (SELECT c.customer_id, NULLIF(amount, 20) AS x"
+SUMS += " FROM customers c LEFT JOIN orders o USING (customer_id)) AS o{} GROUP BY customer_id"
+TILES_OF_SUMS = [
+    TILES.replace("amount", "s").replace("FROM orders", f"FROM ({sums}) AS o")
+    for sums in (
+        SUMS.format("COALESCE(SUM(x), 0)", " WHERE customer_id > 2"),
+        SUMS.format("SUM(x)", " WHERE x > 0"),
+    )
+]
+WITH_AMOUNT = "(SELECT * FROM orders WHERE amount IS NOT NULL)"
+PADDED = OF_OTHERS.replace("FROM orders", "FROM customers c LEFT JOIN orders o ON {}").format(
+    "o.customer_id = c.customer_id AND quantity > 15"
+)
+"""A customer without such orders has an amount of NULL, which has a rank."""
 OTHERS_COUNTED = RANKED.replace("COUNT(*)", "COUNT(discount)").format(
     "MIN(CASE WHEN rn >= 0.5 * n THEN amount END)"
 )
@@ -110,6 +124,7 @@ def is_plain(sql: str) -> bool:
         OF_OTHERS,
         TILES,
         *TILES_COMPARED,
+        *TILES_OF_SUMS,
         *SHARES,
         BY_KEY,
         ONCE,
@@ -182,6 +197,16 @@ def test_wrong_twin_a_rank_that_is_one_too_high(monkeypatch: pytest.MonkeyPatch)
 def test_a_number_of_fewer_rows_is_not_that_of_the_ranks() -> None:
     with pytest.raises(Refused):
         is_plain(OTHERS_COUNTED)
+
+
+@pytest.mark.parametrize("sql", [PADDED, PADDED.replace("orders o", f"{WITH_AMOUNT} AS o")])
+def test_wrong_twin_values_of_padded_rows_are_null(
+    sql: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(Refused):
+        is_plain(sql)
+    monkeypatch.setattr(staged_ranks, "lacks_null", lambda *_: True)
+    assert not is_plain(sql)
 
 
 def test_wrong_twin_a_share_of_all_rows_is_not_one_of_the_others(

@@ -25,6 +25,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
+from itertools import takewhile
 from typing import TypeAlias
 
 from dpsql.compiler.aggregates import recipe, result_type
@@ -42,6 +43,8 @@ MOST_PARTS = 10**6
 _SHARE = tree.decimal(7, 6)
 _NULL_OF_NULL = frozenset("add sub mul date_diff".split())
 """Functions that are NULL only where an argument is, or where an engine would fail."""
+_INNER = (tree.JoinKind.INNER, tree.JoinKind.CROSS)
+_OF_VALUES = ("sum", "avg", "min", "max", "median")
 
 
 def as_aggregates(
@@ -407,55 +410,82 @@ def _middle_of(expression: tree.Expression) -> tuple[int, int] | None:
 def lacks_null(value: tree.Expression, relation: algebra.Relation, policy: Policy) -> bool:
     """Test whether a condition below, or the policy of a plain column, leaves no NULL."""
     below = list(relations(relation))
-    conditions = {c for r in below if isinstance(r, algebra.Filter) for c in conjuncts(r.predicate)}
-    if (
-        tree.Call("not", (tree.Call("is_null", (value,), tree.BOOLEAN),), tree.BOOLEAN)
-        in conditions
-    ):
-        return True
-    inner = tree.JoinKind.INNER, tree.JoinKind.CROSS
-    padded = any(isinstance(r, algebra.Join) and r.kind not in inner for r in below)
-    if isinstance(value, tree.Literal):
-        return value.value is not None
-    if padded:
-        return False
-    if isinstance(value, tree.Call) and value.function in _NULL_OF_NULL:
-        return all(lacks_null(part, relation, policy) for part in value.args)
-    return isinstance(value, tree.Ref) and value.id in set(_declared(below, policy))
+    there, above = _columns_there(below, policy), takewhile(_keeps_columns, below)
+    conditions = {c for r in above if isinstance(r, algebra.Filter) for c in conjuncts(r.predicate)}
+    return not_null(value) in conditions or _is_there(value, there)
 
 
-def _declared(below: Sequence[algebra.Relation], policy: Policy) -> Iterator[int]:
-    """Yield the columns of scans that the policy declares without NULL, and plain names of them."""
-    without_null = set[int]()
+def _keeps_columns(relation: algebra.Relation) -> bool:
+    """Test for a relation that pads no row with NULL."""
+    return not isinstance(relation, algebra.Join) or relation.kind in _INNER
+
+
+def not_null(value: tree.Expression) -> tree.Call:
+    """Return the condition that a value is not NULL."""
+    return tree.Call("not", (tree.Call("is_null", (value,), tree.BOOLEAN),), tree.BOOLEAN)
+
+
+def _is_there(value: tree.Expression, there: frozenset[int]) -> bool:
+    """Test whether an expression is never NULL, as the columns `there` are."""
+    match value:
+        case tree.Literal(value=constant):
+            return constant is not None
+        case tree.Ref(id=column):
+            return column in there
+        case tree.Call("coalesce", args):
+            return any(_is_there(part, there) for part in args)
+        case tree.Call("case", args):
+            results = (*args[1::2], *args[-1:]) if len(args) % 2 else args[1::2]
+            return bool(len(args) % 2) and all(_is_there(part, there) for part in results)
+        case tree.Call(name, args):
+            return name in _NULL_OF_NULL and all(_is_there(part, there) for part in args)
+        case _:
+            return False
+
+
+def _columns_there(below: Sequence[algebra.Relation], policy: Policy) -> frozenset[int]:
+    """Return the columns that are never NULL: declared, compared, computed or counted ones."""
+    there = frozenset[int]()
     for relation in reversed(below):
         if isinstance(relation, algebra.Scan):
             table = policy.table(relation.table)
             columns = () if table is None else table.columns
             never = {column.name for column in columns if not column.nullable}
-            without_null |= {field.id for field in relation.fields if field.name in never}
+            there |= {field.id for field in relation.fields if field.name in never}
+        elif isinstance(relation, algebra.Join):
+            padded = {
+                tree.JoinKind.LEFT: relation.right.fields,
+                tree.JoinKind.RIGHT: relation.left.fields,
+            }
+            others = () if relation.kind in _INNER else relation.fields
+            there -= {field.id for field in padded.get(relation.kind, others)}
+        elif isinstance(relation, algebra.Filter):
+            there |= set(_tested(relation.predicate))
         elif isinstance(relation, algebra.Project):
-            without_null |= {
-                i.field.id
-                for i in relation.items
-                if isinstance(i.expression, tree.Ref) and i.expression.id in without_null
-            }
+            there |= {i.field.id for i in relation.items if _is_there(i.expression, there)}
         elif isinstance(relation, algebra.Aggregate) and not relation.sets:
-            without_null |= {
-                i.field.id
-                for i in relation.keys
-                if isinstance(i.expression, tree.Ref) and i.expression.id in without_null
+            keys = {i.field.id for i in relation.keys if _is_there(i.expression, there)}
+            grouped = bool(relation.keys)
+            there |= keys | {
+                m.field.id for m in relation.measures if _has_value(m.call, there, grouped=grouped)
             }
-            without_null |= {
-                m.field.id for m in relation.measures if _is_there(m.call, relation, without_null)
-            }
-    yield from without_null
+    return there
 
 
-def _is_there(call: tree.AggregateCall, groups: algebra.Aggregate, without_null: set[int]) -> bool:
+def _tested(condition: tree.Expression) -> Iterator[int]:
+    """Yield the columns that are not NULL where a condition is true."""
+    for part in conjuncts(condition):
+        match part:
+            case tree.Call("not", (tree.Call("is_null", (tree.Ref(id=column),)),)):
+                yield column
+            case tree.Call(name, args) if name in _SIDES or name == "eq":
+                yield from (side.id for side in args if isinstance(side, tree.Ref))
+
+
+def _has_value(call: tree.AggregateCall, there: frozenset[int], *, grouped: bool) -> bool:
     """Test for a count, or another aggregate of values that are there in every row of a group."""
     if call.function == "count":
         return True
     (value, *others) = call.args
-    there = isinstance(value, tree.Ref) and value.id in without_null
-    plain = call.filter is None and not others and bool(groups.keys)
-    return plain and there and call.function in ("sum", "avg", "min", "max", "median")
+    plain = call.filter is None and not others and grouped
+    return plain and _is_there(value, there) and call.function in _OF_VALUES
