@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import date
 from decimal import Decimal
 from fractions import Fraction
 from math import inf, isnan, nan
@@ -12,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from dpsql.compiler.plan.certain_ranges import COUNTS, CertainNumbers, CertainRanges
+from dpsql.model import algebra, tree
 from dpsql.model.interval_ends import intervals
 from dpsql.model.intervals import Interval
 from dpsql.model.vocabulary import BoundsMethod, TablePolicy
@@ -80,6 +83,34 @@ def test_limits_and_an_analysts_bounds_make_nothing_certain() -> None:
     ):
         (found,) = compiled(sql, policy, engine).rewritten.certain
         assert found.hi is None or found.contains(Fraction(6))
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT AVG(EXTRACT(year FROM placed_at)) FROM orders",
+        "SELECT AVG(y) FROM (SELECT YEAR(MAX(placed_at)) AS y FROM orders GROUP BY customer_id) t",
+    ],
+)
+def test_days_that_clip_times_make_nothing_certain(sql: str) -> None:
+    """A time without bounds may be in the year 9999, whatever its aggregates are clipped to."""
+    policy, engine = crowd()
+
+    def without_bounds(table: TablePolicy) -> TablePolicy:
+        columns = (replace(c, bounds=None) if c.type.is_temporal else c for c in table.columns)
+        return replace(table, columns=tuple(columns), times=(date(1900, 1, 1), date(2199, 12, 31)))
+
+    (bounded,) = compiled(sql, policy, engine).rewritten.certain
+    assert bounded == Interval(Fraction(2024), Fraction(2025))
+    (clipped,) = compiled(sql, policy.with_tables(without_bounds), engine).rewritten.certain
+    assert clipped.contains(Fraction(9999))
+
+
+def test_a_number_over_itself_is_at_most_one() -> None:
+    counts = [tree.Ref(column, tree.INTEGER) for column in (0, 1)]
+    ranges = CertainRanges(algebra.OneRow(), CertainNumbers({0: COUNTS, 1: COUNTS}))
+    shares = [ranges.range_of(tree.Call("div", (counts[0], each), tree.DOUBLE)) for each in counts]
+    assert shares == [Interval(Fraction(0), Fraction(1)), COUNTS]
 
 
 def test_found_bounds_make_nothing_certain() -> None:

@@ -1,7 +1,7 @@
 """Ranges of the measures of blocks, by the policy's declarations and public tables.
 
 Limits on the rows of a unit clip what the data have, so they say nothing of true values. Nor do an
-analyst's own bounds, or bounds that were found.
+analyst's own bounds, bounds that were found, or the days to which times without bounds are clipped.
 
 It reads text, policy and public data alone: PRIVACY.md R108.
 """
@@ -23,7 +23,7 @@ from dpsql.compiler.infer.column_facts import (
 )
 from dpsql.compiler.plan.certain_ranges import COUNTS, CertainNumbers, range_of_sum
 from dpsql.compiler.plan.private_plan import BoundedBlock
-from dpsql.model.algebra import Aggregate, Relation, Released, Window
+from dpsql.model.algebra import Relation, Released
 from dpsql.model.dataclass import replace
 from dpsql.model.intervals import EVERYTHING, Facts, Interval
 from dpsql.model.tree import AggregateCall, Star
@@ -44,10 +44,9 @@ def certain_numbers(
 ) -> CertainNumbers:
     """Return the ranges of the measures that a query reads, and which are parts of which."""
     policy = origin.policy
-    has_found = any(c.private_bounds and c.bounds for t in policy.tables for c in t.columns)
-    if has_found:
+    if any(c.private_bounds and c.bounds for t in policy.tables for c in t.columns):
         origin = replace(origin, policy=policy.with_tables(without_found_bounds))
-    measured = [tuple(_measures(block, origin, has_found=has_found)) for block in blocks]
+    measured = [tuple(_measures(block, origin)) for block in blocks]
     ranges, shares = dict[int, Interval](), set[tuple[int, int]]()
     for released in relations(outer):
         if isinstance(released, Released):
@@ -61,12 +60,12 @@ def certain_numbers(
 
 
 def _measures(
-    bounded: BoundedBlock, origin: FactSource, *, has_found: bool
+    bounded: BoundedBlock, origin: FactSource
 ) -> Iterator[tuple[AggregateCall, Facts | None]]:
     """Yield each measure of a block with the facts of its first argument, if it has one."""
-    rows = bounded.block.rows
-    limited = has_found or any(isinstance(part, Aggregate | Window) for part in relations(rows))
-    columns = Columns(rows, replace(origin, limitless=True, clips=True)) if limited else None
+    columns = None
+    if any(bounded.arguments):
+        columns = Columns(bounded.block.rows, replace(origin, limitless=True))
     for measure, facts in zip(bounded.block.measures, bounded.arguments, strict=True):
         call = measure.call
         if columns is not None and facts and call.function in _OF_ARGUMENT:
