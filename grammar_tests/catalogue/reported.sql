@@ -167,3 +167,19 @@ SELECT sum(oid::int8), sum(relnatts) FROM pg_class WHERE relname = 'pg_class'
 -- ask
 SELECT (information_schema._pg_expandarray(conkey)).n, (information_schema._pg_expandarray(conkey)).x FROM pg_constraint WHERE contype = 'p' AND conrelid = 'orders'::regclass
 ;
+
+-- ask
+SELECT translate(nspname, 'p_', 'q'), concat_ws('-', nspname, oid, NULL, 'x'), regexp_replace(nspname, '^pg_', ''), regexp_replace(nspname, 'a', 'b', 'g') FROM pg_namespace WHERE nspname = 'pg_catalog'
+;
+
+-- ask
+SELECT indoption::text, indclass::text, indkey::text, array_to_string(indkey, ',') FROM pg_index WHERE indrelid = 'customers'::regclass
+;
+
+-- ask
+SELECT relname, sum(relnatts) OVER (ORDER BY relname), sum(relnatts) OVER () FROM pg_class WHERE relnamespace = 2200 AND relkind = 'r' ORDER BY 1
+;
+
+-- ask
+SELECT sum(relnatts), sum(oid::int8) > 5, sum(relnatts) + 1, sum(relnatts) / 2 FROM pg_class WHERE relname = 'pg_class'
+;

@@ -158,7 +158,10 @@ def _converted(item: pg_terms.Term, oid: int) -> str:
         return item.sql if inner == "e" else f"list_transform({item.sql}, lambda e: {inner})"
     if source in oids.ELEMENTS and oid in oids.TEXTS:
         inner = _converted(pg_terms.Term("e", oids.ELEMENTS[source]), oids.TEXT)
-        return f"pg_array_text(list_transform({item.sql}, lambda e: {inner}))"
+        texts = f"list_transform({item.sql}, lambda e: {inner})"
+        if source in (oids.INT2VECTOR, oids.OIDVECTOR):
+            return f"array_to_string({texts}, ' ')"
+        return f"pg_array_text({texts})"
     if oid in oids.ELEMENTS and source in oids.TEXTS:
         inner = _converted(pg_terms.Term("e", oids.TEXT), oids.ELEMENTS[oid])
         parts = f"list_transform(pg_array_of({item.sql}), lambda e: {inner})"

@@ -134,8 +134,14 @@ def _typeof(arguments: list[Term], _scope: PgScope) -> Term:
     return Term(f"CAST({value.oid} AS BIGINT)", oids.REGTYPE, "pg_typeof")
 
 
+def _concat_ws(arguments: list[Term], scope: PgScope) -> Term:
+    texts = [casts.cast(argument, oids.TEXT, scope).sql for argument in arguments]
+    return Term(f"concat_ws({', '.join(texts)})", oids.TEXT, "concat_ws")
+
+
 _WRITTEN = {
     "format": _format,
+    "concat_ws": _concat_ws,
     "pg_typeof": _typeof,
     "json_build_object": pg_json.json_build_object,
     "json_build_array": pg_json.json_build_array,
@@ -236,8 +242,6 @@ def aggregate(name: str, items: list[Term], distinct: str, order: str) -> Term:
         oid = oids.ARRAYS.get(items[0].oid) or refuse("an array of this type")
     shadow = {"array_agg": "list", "every": "bool_and"}.get(name, name)
     sql = f"{shadow}({distinct}{', '.join(t.sql for t in items)}{order})"
-    if name == "sum":
-        if items[0].oid in (oids.INT8, oids.NUMERIC):
-            return Term(f"CAST({sql} AS DECIMAL(38, 0))", oids.NUMERIC, name)
-        sql = f"CAST({sql} AS BIGINT)"
+    if name == "sum" and items[0].oid in (oids.INT8, oids.NUMERIC):
+        oid = oids.NUMERIC
     return Term(sql, items[0].oid if oid is None else oid, name)
