@@ -12,11 +12,13 @@ from dpsql.model.errors import Failed
 from dpsql.systems.web import answer_formats, web_queries
 from dpsql.systems.web.answer_formats import CSV, JSON
 from dpsql.systems.web.idempotency import KEPT_SECONDS, KeptReplies
+from dpsql.systems.web.repeated_replies import RepeatedReplies
+from dpsql.systems.web.web_queries import QueryRunner
 from grammar_tests.proxy_kit import shop
 from grammar_tests.test_web import GROUPS, KEY
 from grammar_tests.test_web import fresh as fresh  # noqa: PLC0414 - a fixture
 from grammar_tests.test_web import web as web  # noqa: PLC0414 - a fixture
-from grammar_tests.web_kit import COUNT, WebDoor, WebReply, beside
+from grammar_tests.web_kit import COUNT, WebDoor, WebReply, beside, web_door
 from grammar_tests.wire_kit import opened
 
 # --- idempotency ---
@@ -186,3 +188,49 @@ def test_the_size_of_what_an_analyst_has_kept_is_bounded(
         kept.keep("ana", name * 16, "", answer_formats.HttpReply(200, JSON, b"123"))
     assert kept.find("ana", "a" * 16, "") is not None
     assert kept.find("ana", "b" * 16, "") is None
+
+
+# --- repeated answers without a key ---
+
+
+def stale_replies(web: WebDoor, monkeypatch: pytest.MonkeyPatch) -> tuple[int, bool]:
+    """How many of six requests were asked, and whether one after a refresh is about old data.
+
+    Three of one analyst are the same, of which the first is charged. The next is EXPLAIN, twice.
+    The last is another analyst's.
+    """
+    asked, ask = [], QueryRunner.ask
+
+    async def count(runner: QueryRunner, *rest: Any, **named: Any) -> Any:
+        asked.append(rest)
+        return await ask(runner, *rest, **named)
+
+    monkeypatch.setattr(QueryRunner, "ask", count)
+    replies = [web.send("/v1/query", {"sql": COUNT}).json for _ in range(3)]
+    assert replies[1] == replies[2]
+    assert [each["receipt"]["remembered"] for each in replies] == [False, True, True]
+    for _ in range(2):
+        web.send("/v1/query", {"sql": f"EXPLAIN {COUNT}"})
+    assert not web.send("/v1/query", {"sql": COUNT}, user="bob").json["receipt"]["remembered"]
+    number = len(asked)
+    web.wire.server.present.proxy.refresh()
+    later = web.send("/v1/query", {"sql": COUNT}).json
+    return number, later["data_version"] == replies[0]["data_version"]
+
+
+@pytest.mark.full("opens servers or connects clients")
+def test_a_repeated_answer_is_sent_again_while_nothing_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with web_door(tmp_path) as web:
+        assert stale_replies(web, monkeypatch) == (5, False)
+        assert web.lines.count('"door": "http"') >= 6
+
+
+@pytest.mark.full("opens servers or connects clients")
+def test_wrong_twin_replies_that_forget_the_stamp_are_about_old_data(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(RepeatedReplies, "get", lambda each, _, key: each._replies.get(key))
+    with web_door(tmp_path) as web:
+        assert stale_replies(web, monkeypatch)[1]

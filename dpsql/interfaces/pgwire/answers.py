@@ -253,7 +253,7 @@ def _answered(answer: Answer, settings: Mapping[str, str], errors: str) -> Resul
         "SELECT",
         counted=True,
         notices=notices,
-        repeatable=_repeatable(answer),
+        repeatable=is_lasting(answer),
         receipt=answer.receipt,
         flow=answer.flow,
     )
@@ -264,7 +264,7 @@ def _named_reports(piece: Piece) -> list[str]:
     return sorted({word.value for word in piece.words} & REPORTS.keys())
 
 
-def _repeatable(answer: Answer) -> bool:
+def is_lasting(answer: Answer) -> bool:
     """Test whether a repeated query has the same answer until data, ledger or day change.
 
     This holds for remembered answers and for public rows.

@@ -26,13 +26,14 @@ from dpsql.interfaces.dbapi.local_answers import spending
 from dpsql.interfaces.doors import DATABASE_API, HTTP, Door
 from dpsql.interfaces.joint_prices import price_text, prices
 from dpsql.interfaces.listing import listed
+from dpsql.interfaces.pgwire.answers import is_lasting
 from dpsql.interfaces.pgwire.faults import Fault, internal
 from dpsql.interfaces.pgwire.present import Present
 from dpsql.interfaces.plan_text import plan_text
-from dpsql.model.dataclass import dataclass, replace
+from dpsql.model.dataclass import dataclass, field, replace
 from dpsql.model.errors import DpsqlError
 from dpsql.model.tree import PlanForm
-from dpsql.model.vocabulary import Answer, Request
+from dpsql.model.vocabulary import Answer, Receipt, Request
 from dpsql.systems.web.answer_formats import (
     EVENTS,
     JSON,
@@ -46,7 +47,15 @@ from dpsql.systems.web.answer_formats import (
 from dpsql.systems.web.api_routes import ROUTES, ApiRoute, describe_api
 from dpsql.systems.web.idempotency import KeptReplies, require_key
 from dpsql.systems.web.problems import PROBLEM_TYPE, Problem, problem_of
-from dpsql.systems.web.request_bodies import QuestionBody, read_json, read_question, read_statements
+from dpsql.systems.web.repeated_replies import MOMENT, RepeatedReplies, RepeatedReply
+from dpsql.systems.web.request_bodies import (
+    QuestionBody,
+    parse_json,
+    read_body,
+    read_json,
+    read_question,
+    read_statements,
+)
 from dpsql.systems.web.web_queries import Caller, QueryRunner
 from dpsql.systems.web.web_users import TOKEN_SECONDS, WebLogin, WebUsers, scheme_of
 
@@ -110,6 +119,7 @@ class JsonApi:
     runner: QueryRunner
     users: WebUsers
     replies: KeptReplies
+    repeats: RepeatedReplies = field(default_factory=RepeatedReplies)
 
     def routes(self) -> list[Route]:
         """Return the routes of `ROUTES`."""
@@ -147,11 +157,22 @@ class JsonApi:
     async def _query(
         self, caller: Caller, request: HttpRequest, media_type: str
     ) -> HttpReply | StreamingResponse:
-        question = read_question(await read_json(request))
-        key = request.headers.get("idempotency-key")
+        body, key = await read_body(request), request.headers.get("idempotency-key")
+        same = (caller.analyst, caller.words, media_type, body)
+        if key is None:
+            repeated = self.repeats.get(self.runner.stamp(caller, MOMENT), same)
+            if repeated is not None:
+                self.runner.report_repeat(caller, repeated.receipt)
+                return repeated.reply
+        question = read_question(parse_json(body))
         if media_type == EVENTS:
             return StreamingResponse(self._events(caller, question, key), media_type=EVENTS)
-        return await self._answer(caller, question, key, media_type, _Events())
+        stamp = await asyncio.to_thread(self.runner.stamp, caller) if key is None else None
+        events = _Events()
+        reply = await self._answer(caller, question, key, media_type, events)
+        if events.is_lasting:
+            self.repeats.put(stamp, same, RepeatedReply(reply, events.receipt))
+        return reply
 
     async def _answer(
         self,
@@ -198,6 +219,7 @@ class JsonApi:
     ) -> HttpReply:
         tell = events.tell
         result = await self.runner.ask(caller, request, query_id=question.id, tell=tell)
+        events.receipt, events.is_lasting = result.answer.receipt, is_lasting(result.answer)
         result = replace(result, answer=question.show(result.answer))
         return await asyncio.to_thread(render_answer, result, media_type, caller.words)
 
@@ -297,10 +319,12 @@ class JsonApi:
 
 
 class _Events:
-    """Events of one query, in their order, as server-sent events."""
+    """Events of one query, in their order, as server-sent events, and its receipt."""
 
     def __init__(self) -> None:
         self._queue = asyncio.Queue[bytes | None]()
+        self.receipt: Receipt | None = None
+        self.is_lasting = False
 
     def tell(self, event: str, **facts: float | str) -> None:
         """Add an event."""

@@ -157,6 +157,11 @@ def read_statements(body: Any) -> tuple[list[str], QuestionBody]:
 
 async def read_json(request: HttpRequest) -> Any:
     """Read the body of a request as JSON, within its limits. Raises `Problem`."""
+    return parse_json(await read_body(request))
+
+
+async def read_body(request: HttpRequest) -> bytes:
+    """Read the body of a request that is declared as JSON. Raises `Problem`."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
         title = "The body is not declared as JSON."
@@ -172,7 +177,7 @@ async def read_json(request: HttpRequest) -> Any:
         raise Problem(
             408, "slow-body", f"The body did not arrive within {BODY_SECONDS:g} s."
         ) from None
-    return parse_json(bytes(body))
+    return bytes(body)
 
 
 def parse_json(body: bytes) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
+from threading import TIMEOUT_MAX
 from time import monotonic
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
@@ -23,7 +24,7 @@ from dpsql.interfaces.pgwire.present import Present
 from dpsql.interfaces.pgwire.server import Bell, Server
 from dpsql.model.dataclass import dataclass, field
 from dpsql.model.errors import DpsqlError, Refused
-from dpsql.model.vocabulary import Request
+from dpsql.model.vocabulary import Receipt, Request
 from dpsql.preparation.explanation import Explanation
 from dpsql.systems.web.answer_formats import VersionedAnswer
 from dpsql.systems.web.problems import Problem, problem_of
@@ -157,6 +158,22 @@ class QueryRunner:
         seconds = monotonic() - began
         self._report(caller, Outcome(seconds, receipt=receipt, text=await self._text(sql)))
         return result
+
+    def stamp(self, caller: Caller, seconds: float = TIMEOUT_MAX) -> object:
+        """Return a value that stays equal while free answers do; None where none is repeated.
+
+        So it is where the owner wants texts in the log, and for a login that has ended.
+        """
+        try:
+            caller.require_valid()
+            log_texts = self.server.present.limits.log_statements
+            return None if log_texts else caller.present.proxy.stamp(seconds)
+        except (DpsqlError, Problem):  # whoever asks is told
+            return None
+
+    def report_repeat(self, caller: Caller, receipt: Receipt | None) -> None:
+        """Log an answer that is sent again."""
+        self._report(caller, Outcome(0.0, receipt=receipt))
 
     def cancel(self, analyst: str, query_id: str) -> int:
         """Stop the analyst's running queries with this id; return their number."""

@@ -97,14 +97,15 @@ class WebUsers:
         """Return the login of a request. Raises `Problem`: one sentence for all wrong logins."""
         _, _, given = headers.get("authorization", "")[:_LONGEST_HEADER].partition(" ")
         given = given.strip()
-        users = await asyncio.to_thread(self.present().users)
         match scheme_of(headers):
             case "bearer" if "." in given:  # our own tokens have no dot
+                users = await asyncio.to_thread(self.present().users)
                 login = await self._token_login(given, users, address)
                 return WebLogin(login.analyst, login)
             case "bearer":
-                return WebLogin(await self._user_of(given, users))
+                return WebLogin(await self._user_of(given))
             case "basic":
+                users = await asyncio.to_thread(self.present().users)
                 return WebLogin(await self._check_password(given, users, address))
             case _:
                 raise login_problem()
@@ -134,11 +135,12 @@ class WebUsers:
             report_refused_token(self.telemetry, refused, address)
             raise login_problem() from None
 
-    async def _user_of(self, token: str, users: Users) -> str:
-        issued = self._tokens.get(self._digest(token))
+    async def _user_of(self, token: str) -> str:
+        issued, present = self._tokens.get(self._digest(token)), self.present()
         if issued is None or issued.until <= self.clock():
             raise login_problem()
-        own = await asyncio.to_thread(self.present().credential, users, issued.user)
+        name = issued.user
+        own = await asyncio.to_thread(lambda: present.credential(present.users(), name))
         if own != issued.verifier:
             raise login_problem()
         return issued.user
