@@ -437,6 +437,22 @@ def test_a_history_has_the_texts_that_may_still_be_asked(proxy: Proxy) -> None:
 
 
 @pytest.mark.full("opens a proxy for each item")
+def test_a_history_names_no_cube_that_was_received_before(proxy: Proxy) -> None:
+    proxy.run(CreateCube(CUBE, "default", "duckdb"))
+    asked_before(proxy, "SELECT vip, COUNT(*) AS n FROM customers GROUP BY vip")
+    said = {
+        who: CliRunner().invoke(
+            main,
+            ["history", "--format", "json", *who],
+            obj=CommandSettings(open=lambda _path: nullcontext(proxy)),  # type: ignore[arg-type,return-value]
+        )
+        for who in ((), ("--analyst", "bob"))
+    }
+    assert "received cube c " in said[()].output
+    assert "received cube (not shown) " in said["--analyst", "bob"].output
+
+
+@pytest.mark.full("opens a proxy for each item")
 def test_each_analyst_has_plans_of_its_own(proxy: Proxy) -> None:
     """The same text, one after another, in both orders."""
     for who in ("bob", "ana", "bob"):

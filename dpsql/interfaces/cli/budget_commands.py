@@ -327,10 +327,10 @@ def history(
         charges = proxy.ledger.history(settings.analyst, limit, budget=of, since=first, until=end)
         shares = proxy.ledger.shares(settings.analyst, limit, budget=of, since=first, until=end)
         only_charges = settings.analyst is not None or of is not None
-        acts, agents = () if only_charges else proxy.ledger.acts(limit), proxy.ledger.delegations()
+        acts = () if only_charges else proxy.ledger.acts(limit)
         warn_of_lapsed_facts(proxy)
         rows = _charge_rows(proxy, settings.analyst, charges)
-    rows += [_share_row(share, agents) for share in shares]
+        rows += _share_rows(proxy, settings.analyst, shares)
     rows += [
         _act_row(act)
         for act in acts
@@ -359,6 +359,18 @@ def _charge_rows(
             may_read[text] = proxy.may_read(analyst, entry)
         shown = entry if may_read.get(text, True) else replace(entry, inquiry=_withheld(entry))
         rows.append(_charge_row(shown, agents))
+    return rows
+
+
+def _share_rows(
+    proxy: Proxy, analyst: str | None, shares: Sequence[SharedAnswer]
+) -> list[tuple[Any, ...]]:
+    """Return the rows of shared answers, without names of cubes for an analyst with roles."""
+    agents, rows = proxy.ledger.delegations(), list[tuple[Any, ...]]()
+    withholds = analyst is not None and bool(proxy.policy_of(analyst).beneath)
+    for share in shares:
+        name = "(not shown)" if share.cube and withholds else share.cube
+        rows.append(_share_row(replace(share, cube=name), agents))
     return rows
 
 
