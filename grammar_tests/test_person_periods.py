@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import combinations
 from random import Random
 from typing import Any
 
+import duckdb
 import psycopg
 import pytest
 
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.compiler.resolve import person_periods
 from dpsql.compiler.track.table_scans import private_scan
+from dpsql.dialects.duckdb.expression_sql import expression
 from dpsql.model.algebra import Scan
 from dpsql.model.errors import Reason, Refused
-from dpsql.model.periods import NO_TIME, in_blocks
-from dpsql.model.tree import VARCHAR, Literal
+from dpsql.model.periods import NO_TIME, condition_without, in_blocks
+from dpsql.model.tree import TIMESTAMP, VARCHAR, Literal, Ref
 from dpsql.preparation import period_plans
 from grammar_tests import period_worlds, postgres_kit
 from grammar_tests.laws import (
@@ -59,6 +62,38 @@ def charged(sql: str) -> tuple[str, ...]:
     return read.names
 
 
+# --- the rows of blocks ---
+
+
+def kept(*conditions: str) -> list[set[int]]:
+    """Moments around the ends of all periods, by number, for which each condition is true."""
+    rows = f"(SELECT n, v::TIMESTAMP AS t FROM (VALUES {MOMENTS}) AS m(n, v))"
+    listed = ", ".join(f"list(n) FILTER (WHERE {each})" for each in conditions)
+    found = duckdb.connect().execute(f"SELECT {listed} FROM {rows}").fetchone()
+    assert found is not None
+    return [set(each or ()) for each in found]
+
+
+DAYS = [f"2024-{month:02}-{day}" for month in range(1, 7) for day in ("01", "17")]
+ENDS = ("1970-01-01", "2023-12-31 23:59:59.999999", "2024-03-31 23:59:59.999999", "9999-12-31")
+MOMENTS = ", ".join(f"({n}, '{each}')" for n, each in enumerate((*DAYS, *ENDS))) + ", (99, NULL)"
+
+
+def test_each_set_of_blocks_keeps_the_rows_of_its_blocks() -> None:
+    policy, _ = world(0)
+    rule, time = policy.period, Ref(1, TIMESTAMP)
+    assert rule is not None
+    in_plain_sql = [f"{period_worlds.block_sql('t')} = '{name}'" for name in BLOCKS]
+    of_block = dict(zip(BLOCKS, kept(*in_plain_sql), strict=True))
+    chosen = [each for size in range(1, 6) for each in combinations(BLOCKS, size)]
+    wanted = [set[int]().union(*map(of_block.__getitem__, names)) for names in chosen]
+    conditions = (in_blocks(rule, time, TIMESTAMP, names) for names in chosen)
+    assert kept(*(expression(each, lambda _: "t") for each in conditions)) == wanted
+    timed = set[int]().union(*of_block.values()) - of_block[NO_TIME]
+    offered = kept(*(condition_without(rule, "t", name) for name in BLOCKS))
+    assert offered == [timed - of_block[name] for name in BLOCKS]
+
+
 # --- which periods are charged ---
 
 
@@ -77,6 +112,7 @@ def charged(sql: str) -> tuple[str, ...]:
         ("strftime(seen, '%Y') = '2024'", BLOCKS),
         ("kind = 'a'", BLOCKS),
         (f"({FEBRUARY}) OR kind = 'a'", BLOCKS),
+        (f"({FEBRUARY}) OR (seen >= '2024-03-01' AND seen < '2024-04-01')", BLOCKS[1:3]),
         ("(seen >= '2024-03-01' OR seen IS NULL) AND seen < '2024-04-01'", ("2024-03",)),
     ],
 )

@@ -310,6 +310,14 @@ def test_a_budget_gets_the_order_that_allows_the_most_noise() -> None:
     assert get_for("pure", Decimal(1), Decimal(0)).name == "pure"
 
 
+def test_noise_of_a_part_has_the_mu_that_was_asked_for() -> None:
+    """The inverse of μ² ends within a millionth of it, and never above."""
+    for part in range(1, 44):
+        squared = Fraction(part, 40)
+        reached = squared_mu(1 / tight._inverse_variance(squared))
+        assert squared * (1 - Fraction(1, 10**6)) <= reached <= squared
+
+
 def test_raising_a_budget_raises_every_limit_of_its_order() -> None:
     of = accountants.get("tight-12")
     small = Budget("b", Decimal(1), Decimal("1e-6"), of.name)
