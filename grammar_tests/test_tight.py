@@ -299,7 +299,7 @@ def test_wrong_twin_filters_that_hold_one_after_the_other() -> None:
 
 
 def test_a_budget_gets_the_order_that_allows_the_most_noise() -> None:
-    for epsilon in ("0.1", "1", "3", "10"):
+    for epsilon in ("0.1", "0.5", "1", "3", "10"):
         name = get_for("tight", Decimal(epsilon), Decimal("1e-6")).name
         budget = Budget("b", Decimal(epsilon), Decimal("1e-6"), name)
 
@@ -519,7 +519,8 @@ def test_what_a_budget_says_of_its_filters() -> None:
     gaussian, pure, renyi = list_filters(of.name, loss_of(bell(25), order=32), limit)
     assert (gaussian.holds, pure.holds, renyi.holds) == (True, False, False)
     assert pure.spent is None
-    assert renyi.name == "Rényi DP of order 32"
+    names = ["Gaussian DP", "pure ε", "Rényi DP of order 32"]
+    assert [each.name for each in (gaussian, pure, renyi)] == names
     assert list_filters("zcdp", Loss(1), Loss(2)) == ()
 
 
