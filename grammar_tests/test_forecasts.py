@@ -165,6 +165,15 @@ def test_a_centre_that_was_found_is_the_expected_mean() -> None:
 
 
 @pytest.mark.full("opens a proxy for each item")
+def test_counts_of_each_person_are_expected_to_differ(free: Proxy) -> None:
+    """Counts of eleven differ by a third of them; nearly equal values would err a tenth of that."""
+    each = "SELECT customer_id, COUNT(*) AS n FROM logins GROUP BY 1"
+    plan = free.explain(request(f"SELECT AVG(n) AS a FROM ({each}) AS t", "2"))
+    (forecast,) = filter(None, plan.forecasts)
+    assert forecast.low > 0.03
+
+
+@pytest.mark.full("opens a proxy for each item")
 def test_a_joint_plan_has_the_forecasts_of_its_statements(free: Proxy) -> None:
     """In place of an unknown error, and the same as by themselves."""
     requests = [request(sql, "2") for sql in QUESTIONS[:2]]

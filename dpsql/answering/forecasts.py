@@ -40,7 +40,7 @@ from dpsql.release.finish import finish
 from dpsql.vault.vault import Vault
 
 EVEN = ExpectedCase(
-    rows=4.0, spread=0.3, selectivity=0.7, evenness=1.0, sizes=0.0, deviation=0.2, keys=12
+    rows=4.0, spread=0.0, selectivity=0.7, evenness=1.0, sizes=0.0, deviation=0.2, keys=12
 )
 UNEVEN = ExpectedCase(
     rows=12.0, spread=1.3, selectivity=1.8, evenness=0.65, sizes=0.5, deviation=0.8, keys=32

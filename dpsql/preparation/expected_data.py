@@ -24,7 +24,7 @@ from dpsql.compiler.plan.lattices import Grid
 from dpsql.compiler.plan.private_plan import BlockPlan, Poll, PrivateBlock
 from dpsql.compiler.plan.published_keys import Domain, TopKeys
 from dpsql.mechanisms.norm_bounds import Octaves
-from dpsql.model.algebra import Filter, Join, Match, Relation, Scan
+from dpsql.model.algebra import Aggregate, Filter, Join, Match, Relation, Scan
 from dpsql.model.comparisons import against_constant
 from dpsql.model.dataclass import dataclass
 from dpsql.model.tree import Call, Expression, JoinKind, Kind, Literal, Ref, SqlType, Value
@@ -61,13 +61,17 @@ class ExpectedCase:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ExpectedUnits:
-    """Units by their number of rows in a block: `numbers` of units with `rows` rows each."""
+    """Units by their number of rows in a block: `numbers` of units with `rows` rows each.
+
+    Where a unit has one row that sums up its own rows, values are `sizes` times their mean.
+    """
 
     case: ExpectedCase
     rows: np.ndarray
     numbers: np.ndarray
     groups: float
     columns: Mapping[int, ColumnPolicy]
+    sizes: np.ndarray
 
     def _fraction(self, condition: Expression | None) -> float:
         return 1.0 if condition is None else _share(condition, self.columns)
@@ -83,10 +87,11 @@ class ExpectedUnits:
         rows = self.rows * self._fraction(total.condition)
         match total:
             case measurement_kinds.ClippedSum(centre=centre) if centre:
-                size = abs(expected_value(total, self.case)) * self.case.deviation
+                deviation = np.maximum(abs(self.sizes - 1), self.case.deviation)
+                size = abs(expected_value(total, self.case)) * deviation
                 rows = rows ** (0.5 + self.case.deviation / 2)
             case measurement_kinds.ClippedSum():
-                size = abs(expected_value(total, self.case))
+                size = abs(expected_value(total, self.case)) * self.sizes
             case measurement_kinds.UnitCount():
                 rows, size = self._groups_of(rows), 1.0
             case measurement_kinds.RowCount() | measurement_kinds.DistinctCount():
@@ -163,12 +168,18 @@ def _units_of(
     columns = _columns(block, policy)
     fraction = _share_by_filters(block.rows, columns)
     fraction = fraction if fraction == 1.0 else min(1.0, fraction * case.selectivity)
-    mean = max(_rows_of(block, policy, case, units), 1.0) * fraction
-    if block.max_rows == 1:
+    each = max(_rows_of(block, policy, case, units), 1.0)
+    mean = (each if block.max_rows is None else min(each, float(block.max_rows))) * fraction
+    sizes = np.ones(1)
+    if block.max_rows == 1 and any(isinstance(part, Aggregate) for part in relations(block.rows)):
+        sums, numbers = _distribution(each, case.spread, units)
+        rows, numbers, sizes = np.ones(len(sums)), numbers * fraction, sums / each
+    elif block.max_rows == 1:
         rows, numbers = np.array([1.0]), np.array([units * min(mean, 1.0)])
     else:
         rows, numbers = _distribution(mean, case.spread, units)
-    return ExpectedUnits(case, rows, numbers, max(1.0, groups**case.evenness), columns)
+    within = max(1.0, groups**case.evenness)
+    return ExpectedUnits(case, rows, numbers, groups=within, columns=columns, sizes=sizes)
 
 
 def _rows_of(block: PrivateBlock, policy: Policy, case: ExpectedCase, units: int) -> float:
@@ -184,8 +195,7 @@ def _rows_of(block: PrivateBlock, policy: Policy, case: ExpectedCase, units: int
         else table.expected_rows / units
         for table in private
     ]
-    mean = max(means, default=1.0)
-    return mean if block.max_rows is None else min(mean, float(block.max_rows))
+    return max(means, default=1.0)
 
 
 def _distribution(mean: float, spread: float, units: int) -> tuple[np.ndarray, np.ndarray]:
