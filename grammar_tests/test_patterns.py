@@ -9,12 +9,15 @@ import pytest
 
 from dpsql.dialects.duckdb import like_sql
 from dpsql.dialects.duckdb.expression_sql import expression
+from dpsql.dialects.reading import token_order
 from dpsql.dialects.reading.parse import parse
 from dpsql.engines import versions
 from dpsql.functions import LONGEST_TEXT
 from dpsql.functions.strings import LONGEST_PATTERN, groups_of
 from dpsql.model.errors import Refused
 from dpsql.model.tree import BOOLEAN, VARCHAR, Call, Literal, Ref, Select
+from grammar_tests.bound import shop
+from grammar_tests.laws import compiled, noiseless
 
 PARTS = [
     *"a b Z 0 _ - ^ $ . | ( ) (?: ) [ [^ ] ] * + ? { } , : = ! & ~ / # \\".split(" "),
@@ -196,3 +199,16 @@ def test_no_text_keeps_its_normal_form_busy() -> None:
     call = Call("nfc_normalize", (Ref(1, VARCHAR),), VARCHAR)
     shown = expression(call, lambda _: "repeat(chr(769), 32768) || repeat(chr(790), 32768)")
     assert duckdb.connect().execute(f"SELECT length({shown})").fetchone() == (LONGEST_TEXT,)
+
+
+CLOSER = "SELECT COUNT(*) AS n FROM customers WHERE (segment ^@ 'c' || 'onsumer')::VARCHAR = 'true'"
+"""`^@` binds as closely as `||`: no text 'trueonsumer' is 'true'."""
+
+
+def test_wrong_twin_an_operator_of_like_that_binds_as_like(monkeypatch: pytest.MonkeyPatch) -> None:
+    policy, engine = shop()
+    with pytest.raises(Refused):
+        compiled(CLOSER, policy, engine)
+    monkeypatch.setattr(token_order, "_is_before_constant", lambda *_: True)
+    ours, _ = noiseless(compiled(CLOSER, policy, engine), engine)
+    assert ours != engine.rows(CLOSER) == [(0,)]

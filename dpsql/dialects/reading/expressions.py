@@ -19,6 +19,7 @@ from dpsql.dialects.reading.tokens import FUNCTION
 from dpsql.dialects.reading.window_frames import Read
 from dpsql.engines import versions
 from dpsql.model.bound_parameters import bound
+from dpsql.model.dataclass import replace
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.ticking import tick
 from dpsql.model.tree import (
@@ -436,7 +437,34 @@ def _subquery(node: exp.Expression, origin: Origin) -> Expression:
 
 def _exists(node: exp.Expression, origin: Origin) -> Expression:
     (this,) = origin.take(node, "this")
-    return Membership(origin.read_query(this, origin), None, origin.span(node))
+    query = origin.read_query(this, origin)
+    if query.limit and not query.offset:
+        query = replace(query, limit=None)  # there is a first row where there is any
+    return Membership(query, None, origin.span(node))
+
+
+def _starting(node: exp.Expression, origin: Origin) -> Expression:
+    text, start = origin.take(node, "this", "expression")
+    args = expression(text, origin), expression(start, origin)
+    return Call("starts_with", args, span=origin.span(node))
+
+
+def _glob(node: exp.Expression, origin: Origin) -> Expression:
+    """Return GLOB of a constant with `*` and `?` alone as LIKE."""
+    left, right = origin.take(node, "this", "expression")
+    text, pattern = expression(left, origin), expression(right, origin)
+    match pattern:
+        case Literal(str() as written) if (
+            not _UNLIKE.search(written) and origin.dialect != "postgres"
+        ):
+            like = replace(pattern, value=written.translate(_OF_GLOB))
+            return Call("like", (text, like), span=origin.span(node))
+        case _:
+            raise origin.refusal(node, "this GLOB", fix="Write LIKE or REGEXP_MATCHES.")
+
+
+_UNLIKE = re.compile(r"[%_\\\[\]]")
+_OF_GLOB = str.maketrans("*?", "%_")
 
 
 def at_time_zone(node: exp.Expression, origin: Origin, read: Read) -> Expression:
@@ -509,6 +537,8 @@ _HANDLERS: Mapping[type[exp.Expression], Callable[[exp.Expression, Origin], Expr
     exp.Like: _pattern("like"),
     exp.ILike: _pattern("ilike"),
     exp.Escape: _escape,
+    exp.Glob: _glob,
+    exp.StartsWith: _starting,
     exp.Is: _is,
     exp.In: _in,
     exp.Between: _between,

@@ -33,7 +33,12 @@ from dpsql.dialects.reading.token_checks import (
     check_joins,
     check_nesting,
 )
-from dpsql.dialects.reading.token_order import grouped_apart, select_first, with_known_spelling
+from dpsql.dialects.reading.token_order import (
+    PATTERNS,
+    grouped_apart,
+    select_first,
+    with_known_spelling,
+)
 from dpsql.dialects.reading.token_words import Mark, marks_of, span_of
 from dpsql.dialects.reading.tokens import Tokens, prepare
 from dpsql.model.errors import Reason, Refused
@@ -44,7 +49,7 @@ logging.getLogger("sqlglot").disabled = True
 
 
 _STEPS: tuple[tuple[frozenset[Mark], Callable[[tuple[Token, ...]], tuple[Token, ...]]], ...] = (
-    (frozenset({TokenType.TABLE, "!"}), with_known_spelling),
+    (frozenset({TokenType.TABLE, "!", *PATTERNS}), with_known_spelling),
     (frozenset({TokenType.FROM, TokenType.TABLE}), select_first),
     (frozenset({TokenType.ROLLUP, TokenType.CUBE, TokenType.GROUPING_SETS}), grouped_apart),
     (frozenset({TokenType.DOT}), with_leading_zeros),

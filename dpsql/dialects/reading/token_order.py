@@ -1,8 +1,9 @@
 """Tokens in the order and spelling that the parser reads, with their places in the text.
 
 `FROM t SELECT a` becomes `SELECT a FROM t`. `FROM t` and `TABLE t` become `SELECT * FROM t`, and `a
-!~ b` becomes `a NOT ~ b`. Elements of ROLLUP, CUBE and GROUPING SETS get parentheses, in which the
-parser accepts conditions.
+!~ b` becomes `a NOT ~ b`. Operators that bind closer than LIKE, and are read as LIKE, stand before
+a constant alone. Elements of ROLLUP, CUBE and GROUPING SETS get parentheses, in which the parser
+accepts conditions.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from collections.abc import Iterator, Sequence
 
 from sqlglot import Token, TokenType
 
-from dpsql.dialects.reading.token_words import as_token, is_word
+from dpsql.dialects.reading.token_words import as_token, is_word, span_of
+from dpsql.model.errors import Reason, Refused
 
 _SETS = frozenset({TokenType.UNION, TokenType.INTERSECT, TokenType.EXCEPT})
 _CLAUSES = _SETS | {
@@ -20,6 +22,9 @@ _CLAUSES = _SETS | {
 }
 """Tokens that end FROM and the SELECT list."""
 
+PATTERNS = frozenset({"~~", "~~*", "^@"})
+"""Operators for LIKE, ILIKE and STARTS_WITH, which the parser reads as LIKE, after `||`."""
+_OPPOSED = PATTERNS - {"^@"} | {"~", "~*"}
 _GROUPINGS = frozenset({TokenType.ROLLUP, TokenType.CUBE, TokenType.GROUPING_SETS})
 _ENDS = {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}
 
@@ -39,11 +44,23 @@ def with_known_spelling(tokens: Sequence[Token]) -> tuple[Token, ...]:
     for i, (token, after) in enumerate(zip(tokens, (*tokens[1:], None), strict=True)):
         if _begins_table(tokens, i):
             spelled.append(as_token(token, TokenType.FROM, "FROM"))
-        elif token.text == "!" and after is not None and after.text in ("~", "~*"):
+        elif token.text in PATTERNS and not _is_before_constant(tokens, i):
+            fix = "Write LIKE, ILIKE or STARTS_WITH."
+            construct = f"{token.text} before anything but a constant"
+            raise Refused(Reason.UNSUPPORTED_SYNTAX, span_of(token), construct=construct, fix=fix)
+        elif token.text == "!" and after is not None and after.text in _OPPOSED:
             spelled.append(as_token(token, TokenType.NOT, "NOT"))
         else:
             spelled.append(token)
     return tuple(spelled)
+
+
+def _is_before_constant(tokens: Sequence[Token], i: int) -> bool:
+    """Test whether a text constant alone follows token `i`, which no operator takes up."""
+    value, *rest = tokens[i + 1 : i + 3] or (tokens[i],)
+    ends = all(t.text in ("", ")", ",", ";") or is_word(t) for t in rest)
+    names = {"ESCAPE", "COLLATE"}.isdisjoint(token.text.upper() for token in rest)
+    return value.token_type is TokenType.STRING and ends and names
 
 
 def _begins_table(tokens: Sequence[Token], i: int) -> bool:

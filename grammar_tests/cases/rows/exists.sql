@@ -300,3 +300,13 @@ SELECT COUNT(*) AS n FROM customers c WHERE EXISTS (SELECT 1 FROM orders o WHERE
 -- case: HAVING over rows of other people by values that nobody lists
 SELECT COUNT(*) AS n FROM customers c WHERE EXISTS (SELECT 1 FROM orders o WHERE o.note_length > c.age HAVING COUNT(*) > 1);
 -- refuse: unsupported-syntax at 1:60
+
+-- case: whether there is a first row
+SELECT COUNT(*) AS n FROM customers c WHERE EXISTS (SELECT 1 FROM orders o WHERE o.customer_id = c.customer_id AND amount > 20 LIMIT 1);
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1
+
+-- case: whether there is a second row
+SELECT COUNT(*) AS n FROM customers c WHERE EXISTS (SELECT 1 FROM orders o WHERE o.customer_id = c.customer_id LIMIT 1 OFFSET 1);
+-- refuse: unsupported-syntax at 1:60

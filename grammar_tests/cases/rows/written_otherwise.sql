@@ -205,6 +205,37 @@ SELECT COUNT(*) AS n FROM customers WHERE segment ~ '^c.*$';
 -- keys: 1 public, l0 proved
 -- release: rows l0=1 linf=1
 
+-- case: the operators of LIKE
+SELECT COUNT(*) AS n FROM customers WHERE segment ~~ 'c%' AND segment !~~ '%x' AND city ~~* 'N%' AND NOT city !~~* 'n%' AND segment ^@ 'c';
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1
+
+-- case: the operators of LIKE in PostgreSQL's spelling
+SELECT COUNT(*) AS n FROM customers WHERE segment ~~ 'c%' AND segment ^@ 'c';
+-- dialect: postgres
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1
+
+-- case: an operator of LIKE binds closer than LIKE
+SELECT COUNT(*) AS n FROM customers WHERE segment ~~ 'c' || '%';
+-- refuse: unsupported-syntax at 1:51
+
+-- case: an operator of LIKE without a constant
+SELECT COUNT(*) AS n FROM customers WHERE segment ^@ city;
+-- refuse: unsupported-syntax at 1:51
+
+-- case: GLOB of stars
+SELECT COUNT(*) AS n FROM customers WHERE segment GLOB 'c?n*';
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1
+
+-- case: GLOB of classes
+SELECT COUNT(*) AS n FROM customers WHERE segment GLOB '[a-c]*';
+-- refuse: unsupported-syntax at 1:43
+
 -- case: a pattern whose operator has no opposite
 SELECT COUNT(*) AS n FROM customers WHERE segment !~~~ '^c';
 -- refuse: unsupported-syntax at 1:52
