@@ -221,6 +221,11 @@ def test_numbers_between_two_ends_are_moved_and_others_stay() -> None:
     assert intervals(moved[0], margins[0], halves[0])[1] == (0.0, 9.0)
 
 
+def test_whole_numbers_are_moved_to_whole_numbers_of_the_range() -> None:
+    moved, _, _ = within_ranges([(-5, 9)], [(1.0, 1.0)], (), {0: (0.5, 3.5), 1: (0.5, 3.5)})
+    assert moved == ((1, 3),)
+
+
 def test_an_interval_beyond_its_range_keeps_a_width() -> None:
     """An interval of width 0 would say that there is no doubt."""
     for value in (-100, 100):

@@ -17,8 +17,9 @@ from dpsql.compiler.resolve import person_periods
 from dpsql.compiler.track.table_scans import private_scan
 from dpsql.dialects.duckdb.expression_sql import expression
 from dpsql.model.algebra import Scan
+from dpsql.model.calendars import Renewal
 from dpsql.model.errors import Reason, Refused
-from dpsql.model.periods import NO_TIME, condition_without, in_blocks
+from dpsql.model.periods import MOST_PERIODS, NO_TIME, PeriodRule, condition_without, in_blocks
 from dpsql.model.tree import TIMESTAMP, VARCHAR, Literal, Ref
 from dpsql.preparation import period_plans
 from grammar_tests import period_worlds, postgres_kit
@@ -248,6 +249,15 @@ def test_a_unit_met_by_the_person_alone_is_caught(monkeypatch: Patch) -> None:
 
 # --- what needs one period ---
 
+TWO_MONTHS = """SELECT place, COUNT(*) FROM events
+WHERE seen >= '2024-02-01' AND seen < '2024-04-01' GROUP BY place"""
+
+
+def test_a_rule_has_as_many_periods_as_it_says() -> None:
+    rule = PeriodRule(Renewal.MONTH, "1970-01", (), "2024-01")
+    assert len(rule.names) == MOST_PERIODS
+    assert rule.names[-1] == "2019-12"
+
 
 @pytest.mark.parametrize(
     ("sql", "construct"),
@@ -260,6 +270,7 @@ def test_a_unit_met_by_the_person_alone_is_caught(monkeypatch: Patch) -> None:
         ("SELECT AVG(n) FROM (SELECT basket, COUNT(*) AS n FROM orders GROUP BY 1) x", ""),
         (f"SELECT SUM(rn) FROM ({RANKED}) x", "the person's"),
         ("SELECT place, COUNT(*) FROM events GROUP BY place", "private group keys"),
+        (TWO_MONTHS, "private group keys"),
     ],
 )  # fmt: skip
 def test_questions_about_people_need_one_period(sql: str, construct: str) -> None:

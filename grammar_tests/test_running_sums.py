@@ -135,6 +135,11 @@ def test_stated_variances_are_those_of_ten_thousand_releases(strategy: Strategy)
     assert ratio.mean() * stated.mean() != pytest.approx(own, rel=0.2), "the twin: one draw"
 
 
+def test_combinations_of_large_numbers_do_not_overflow() -> None:
+    groups = np.array([2**61] * 8, dtype=object)
+    assert Strategy(8, 2).combine(groups)[-1] == 4 * 2**61
+
+
 def test_sums_without_noise_are_exact() -> None:
     groups = np.array([3, 10**25, -7, 0, 5], dtype=object)
     for strategy in (Strategy(5), Strategy(5, 2)):
@@ -208,12 +213,16 @@ def test_running_sums_alone_are_measured_together(column: str) -> None:
         BY_MINUTE.format(f"{SO_FAR} / SUM(COUNT(*)) OVER ()"),
         BY_MINUTE.format("SUM(COUNT(*)) OVER (ORDER BY MINUTE(placed_at) ROWS 6 PRECEDING)"),
         BY_MINUTE.format("AVG(COUNT(*)) OVER (ORDER BY MINUTE(placed_at))"),
+        BY_MINUTE.format(
+            "SUM(COUNT(*)) OVER (ORDER BY MINUTE(placed_at)"
+            " ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW EXCLUDE CURRENT ROW)"
+        ),
         f"SELECT m, r FROM ({BY_MINUTE.format(SO_FAR)} HAVING COUNT(*) > 3) AS t",
         f"SELECT SUM(r) AS r FROM ({BY_MINUTE.format(SO_FAR)}) AS t",
         BY_MINUTE.format(f"{SO_FAR} + {BACKWARDS}"),
         "SELECT city, SUM(COUNT(*)) OVER (ORDER BY city) AS r FROM customers GROUP BY city",
     ],
-    ids="cell whole share moving average filter added both private".split(),
+    ids="cell whole share moving average others filter added both private".split(),
 )
 def test_what_reads_groups_otherwise_has_independent_noise(sql: str) -> None:
     assert combined(sql) == []
