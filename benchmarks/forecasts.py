@@ -7,7 +7,7 @@ Each question of `benchmarks.truth` is explained and then asked, by one analyst 
 was asked before. The hospital has the policy that `dpsql init` drafts, with `expected_rows` of one
 digit, as anybody may know. `low` and `high` are the forecast, `told` the median half-width of the
 answer, of what the forecast is a share. It is near from half of `low` to twice `high`. `--times`
-multiplies every forecast, as a wrong twin: of ten times, few are near.
+multiplies every forecast, as a wrong twin: of ten times, half are near.
 """
 
 from __future__ import annotations
