@@ -51,10 +51,10 @@ _PIECE = re.compile(r"\w+|[^\w\s]")
 """Rough token, counted first: tokenizing 64 KiB takes time of its own."""
 
 _SYMBOLS = frozenset(
-    """( ) , . * + - / // % ^ = == <> != < <= > >= => || :: ; ? & | ~ ~* ~~ ~~* ^@ ! @ @> <@
+    """( ) , . * + - / // % ^ = == <> != < <= > >= => || :: ; ? & | ~ ~* ~~ ~~* ! @ @> <@
     &&""".split()
 )
-_SYMBOLS_OF = {DEFAULT_SPELLING: frozenset({"**"}), "postgres": frozenset({"#", "|/", "||/"})}
+_SYMBOLS_OF = {DEFAULT_SPELLING: frozenset({"**", "^@"}), "postgres": frozenset({"#", "|/", "||/"})}
 """Symbols of one spelling only."""
 
 _BEFORE_PARENTHESIS = frozenset(

@@ -212,7 +212,7 @@ SELECT COUNT(*) AS n FROM customers WHERE segment ~~ 'c%' AND segment !~~ '%x' A
 -- release: rows l0=1 linf=1
 
 -- case: the operators of LIKE in PostgreSQL's spelling
-SELECT COUNT(*) AS n FROM customers WHERE segment ~~ 'c%' AND segment ^@ 'c';
+SELECT COUNT(*) AS n FROM customers WHERE segment ~~ 'c%' AND city !~~* 'n%';
 -- dialect: postgres
 -- accept
 -- keys: 1 public, l0 proved
