@@ -9,9 +9,9 @@ proxy and its ledger, by a clock that is set; noise comes from a seeded sampler.
 
 `periods`: a unit is what one person did in one month. A chart is one statement for each month. The
 present month's budget is divided in advance: half over its days, a quarter for one last answer of
-each chart and of the table of all keys, and a quarter for drill-downs. `windows`: the budget of a
-person renews each month below a lifetime; a chart is one statement over all months. `neither`: the
-same without renewal. The first refused chart ends a day.
+each chart and of the table of all keys. Answers are shared, so that this table answers drill-downs.
+`windows`: the budget of a person renews each month below a lifetime; a chart is one statement over
+all months. `neither`: the same without renewal. The first refused chart ends a day.
 """
 
 from __future__ import annotations
@@ -222,7 +222,7 @@ def affordable(share: int) -> Decimal:
 def over_periods(scale: Scale, report: Callable[[str], None] = print) -> Lasted:
     """A board whose budget is divided over the days of the present month in advance."""
     lasted, charts = Lasted(), CHARTS[: scale.charts]
-    with opened(_PERIOD, "", "4.0", "0.1", scale.analysts) as world:
+    with opened(_PERIOD, "share_answers = true", "4.0", "0.1", scale.analysts) as world:
         most = world.proxy.standings()[0].limit
         limit = most.amount
         daily = affordable(limit // (2 * 31 * len(charts)))

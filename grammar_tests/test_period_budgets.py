@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, suppress
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
@@ -180,8 +181,9 @@ def test_a_charge_without_periods_is_no_charge_of_a_period(ledger: StoredLedger)
     with pytest.raises(LedgerError, match="names none"):
         ledger.charge(charge("q2", loss=Loss(1), limit=MOST, caps=(limit,)))
     ledger.charge(of("q1", "2026-08"))
+    cap = Ceiling("analyst bob", MOST, "default", frozenset({"bob"}))
     with pytest.raises(LedgerError, match="shared"):
-        ledger.share(["q1"], of("q2", "2026-08", by="bob"))
+        ledger.share(["q1"], replace(of("q2", "2026-08", by="bob"), caps=(cap,)))
     assert ledger.spent("default") == Loss(2)
 
 
@@ -216,7 +218,6 @@ COLUMNS = 'columns = ["events.user_id", "orders.user_id"]'
         (BUDGET, f'{BUDGET}renews = "month"\n', "lifetime"),
         (BUDGET, f"{RENEWS}lifetime_epsilon = 9.0\nlifetime_delta = 1e-2\n", "two kinds"),
         (BUDGET, f'{BUDGET}memory = "wide"\n', "memory is not"),
-        (BUDGET, f"{BUDGET}share_answers = true\n", "share_answers is not"),
         ("[analysts.ana]\n", "[analysts.ana]\nepsilon = 1.0\n", "limit of analyst ana"),
         ("[privacy_unit]\n", "[privacy_unit]\nepsilon = 5.0\n", "limit of all budgets"),
         ("{ bounds = [-60, 60] }", "{ private_bounds = true }", "private_bounds"),

@@ -146,6 +146,39 @@ def test_a_refresh_that_keeps_or_forgets_all_is_found(
     assert all(keeping.values())
 
 
+SHARED = "[budgets.default]\n", "[budgets.default]\nshare_answers = true\n"
+BOB = "[analysts.ana]\n", '[analysts.bob]\nbudget = "default"\n[analysts.ana]\n'
+
+
+def bobs_bill(folder: Path, clock: Clock) -> tuple[list[bool], list[bool]]:
+    """Whether each question is free for bob, and whether any period paid, after ana asked one."""
+    with opened(folder, clock) as proxy:
+        first = proxy.ask(request(JANUARY))
+        free, paid = [], []
+        for text in (JANUARY, FEBRUARY):
+            before = [each.spent for each in proxy.standings()]
+            answer = proxy.ask(request(text, None, "bob"))
+            free.append(answer.receipt is not None and answer.receipt.remembered)
+            paid.append(before != [each.spent for each in proxy.standings()])
+            assert (answer.rows == first.rows) >= free[-1]
+        proxy.refresh(["2024-01"])
+        again = proxy.ask(request(JANUARY, None, "bob")).receipt
+        assert again is not None
+        assert not again.remembered
+        assert proxy.ledger.verify()
+    return free, paid
+
+
+@pytest.mark.full("two proxies")
+def test_a_shared_answer_is_free_of_the_same_period_and_data(folder: Path, clock: Clock) -> None:
+    edited(folder, BOB)
+    assert bobs_bill(folder, clock) == ([False, False], [True, True])  # not shared
+    (folder / "periods.ledger").unlink()
+    (folder / "periods.ledger.mark").unlink()
+    edited(folder, BOB, SHARED)
+    assert bobs_bill(folder, clock) == ([True, False], [False, True])
+
+
 @pytest.mark.full("several proxies")
 def test_a_late_row_that_is_not_named_changes_no_paid_answer(folder: Path, clock: Clock) -> None:
     """Its period keeps what it spent, and a new question reads the row."""

@@ -23,6 +23,8 @@ def check_periods(scale: Scale) -> None:
     assert lasted.seen["closed months: charged"] == 0
     assert lasted.seen["present month: charged"] == scale.days * scale.charts
     assert lasted.seen["present month: free"] == 0  # its data is new every day
+    assert lasted.seen["drill-downs: free"] > 0
+    assert lasted.seen["drill-downs: charged"] == lasted.seen["drill-downs: refused"] == 0
 
 
 @pytest.mark.full("a month of boards, ten seconds")

@@ -133,8 +133,8 @@ def append_shares(book: Book, queries: Sequence[str], charge: Charge) -> Loss:
     Returns the sum of the debits of limits that had not paid for them.
     """
     paid = Loss(0)
-    if charge.periods is not None:
-        raise LedgerError("No answer about periods of people is shared.")
+    if charge.periods is not None and charge.caps:  # they would count what no period names
+        raise LedgerError("No answer about periods of people is shared below a limit of analysts.")
     open_windows(book, charge)
     of = charge.analyst, charge.budget, charge.question, charge.policy_version
     new = (

@@ -109,9 +109,6 @@ def _of_policy(draft: Draft) -> Iterator[tuple[tuple[str, ...], str | None, str,
             yield place, "renews", why, "Keep one of them."
         if budget.memory is Memory.WIDE:
             yield place, "memory", "memory is not supported with period.", "Leave it out."
-        if budget.share_answers:
-            why = "share_answers is not supported with period."
-            yield place, "share_answers", why, "Leave it out."
     for cap in draft.caps:
         why = f"The limit of {cap.title} covers all periods, which is not supported with period."
         yield (), None, why, "Leave its epsilon out: each budget has a limit for each period."

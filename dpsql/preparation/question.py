@@ -120,11 +120,8 @@ class Account:
 
     @property
     def is_lent_answers(self) -> bool:
-        """True if answers of others may be lent: by analysts who share, or to an agent.
-
-        No answer about periods of people is lent.
-        """
-        return self.rule is None and (self.budget.share_answers or bool(self.delegators))
+        """True if answers of others may be lent: by analysts who share, or to an agent."""
+        return self.budget.share_answers or bool(self.delegators)
 
     def may_take(self, paid: PaidAnswer) -> bool:
         """Test whether an answer of others may be lent, at its price."""
