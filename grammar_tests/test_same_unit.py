@@ -106,7 +106,7 @@ def test_the_facts_are_those_that_hold(numbers: range, tmp_path: Path) -> None:
                 alone = all(own is not None and behind == {own} for behind, own in ends)
                 assert (same_unit(table.name, column) in facts) == alone, (number, table, column)
         kinds |= {f.kind for f in findings}
-    assert kinds >= {"lost", "elsewhere"}
+    assert kinds >= {"lost", "elsewhere", "ownerless"}
 
 
 NULLS = "SELECT COUNT(*) FROM (SELECT vid, MAX(v) AS m FROM items GROUP BY vid) AS s WHERE m > 3"

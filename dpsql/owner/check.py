@@ -37,6 +37,7 @@ from dpsql.owner.reminders import nothing_withheld, promises_little, written_as_
 from dpsql.owner.role_findings import what_roles_grant
 from dpsql.owner.text_findings import text_findings
 from dpsql.owner.whose_rows import (
+    BESIDE_THE_LINK,
     RowsOfSeveral,
     beside_the_link,
     same_key,
@@ -52,7 +53,6 @@ from dpsql.preparation.table_rows import rows_of
 
 AS_LINK = 'Add it to links, with other_people = "unprotected" if they need no protection.'
 
-AS_OTHER = "Name it in links if it names other people; mend the rows if they are wrong."
 
 Rows = Callable[[str], Sequence[tuple[Any, ...]]]
 
@@ -70,7 +70,8 @@ class _Counted(StrEnum):
 
 _WARNINGS = {
     _Counted.ROWS: (
-        "null nan infinite bounds length long values shared unlinked dangling nobodys lost".split()
+        "null nan infinite bounds length long values shared unlinked dangling nobodys lost"
+        " ownerless".split()
     ),
     _Counted.UNITS: "rows groups-by rows-by total".split(),
 }
@@ -422,22 +423,16 @@ class _Table:
     def same_unit(self, link: Link) -> list[Finding]:
         """Find rows where a `same_unit` column leads to another unit or to none."""
         rows, column = beside_the_link(self.table, link, self.policy), link.column
-        lost = f"have a {column} that leads to no row of {link.table} of anybody: it is NULL there."
-        other = f"have a {column} that leads to another unit than their own: it is NULL there."
-        kinds = (
-            ("lost", "target IS NULL", lost, "Mend it, or accept that."),
-            ("elsewhere", "target IS NOT NULL AND NOT same", other, AS_OTHER),
-        )
         findings = (
             self._finding(
                 kind,
                 self._count(f"SELECT COUNT(*) FROM ({rows}) AS r WHERE {condition}"),
                 ("same_unit",),
-                what,
+                f"have a {column} {what.format(table=link.table)}.",
                 fix,
                 column,
             )
-            for kind, condition, what, fix in kinds
+            for kind, condition, what, fix in BESIDE_THE_LINK
         )
         return [finding for finding in findings if finding is not None]
 

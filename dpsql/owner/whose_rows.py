@@ -63,22 +63,47 @@ def same_key(link: Link, rows: str, policy: Policy, keys: str = "b") -> str:
     )
 
 
-def beside_the_link(table: TablePolicy, link: Link, policy: Policy) -> str:
-    """SELECT of the `target` of each value of a column, and whether it is the `same` unit's alone.
+_IS_THERE = "target IS NOT NULL AND NOT same"
+BESIDE_THE_LINK = (
+    (
+        "lost",
+        "target IS NULL",
+        "that leads to no row of {table} of anybody: it is NULL there",
+        "Mend it, or accept that.",
+    ),
+    (
+        "elsewhere",
+        f"{_IS_THERE} AND own",
+        "that leads to another unit than their own: it is NULL there",
+        "Name it in links if it names other people; mend the rows if they are wrong.",
+    ),
+    (
+        "ownerless",
+        f"{_IS_THERE} AND NOT own",
+        "and no unit of their own: they enter no answer",
+        "Mend the link, or accept that.",
+    ),
+)
+"""Findings about rows with a `same_unit` column: kind, condition, what they have, and the fix."""
 
-    Without its own unit a row has no other: its value leads to another unit, or to none.
+
+def beside_the_link(table: TablePolicy, link: Link, policy: Policy) -> str:
+    """SELECT of the `target` of each value of a column, whether it is the `same` unit's alone, and
+    whether the row has a unit of its `own`.
     """
     unit, own = policy.unit, _ends_of_links(table, policy, "o")
     there = _ends_of_key(link, policy)
     here = f"FROM {rows_of(table.name, policy)} AS t{own.join}{there.join}"
-    exists, alone = "", f"{own.lo} = {own.hi} AND {there.lo} = {there.hi}"
+    exists, alone = "", f"{there.lo} = {there.hi}"
     if policy.table(unit.table) is not None:
         keys = f"SELECT DISTINCT {identifier(unit.key)} AS k FROM {rows_of(unit.table, policy)}"
         here += f" LEFT JOIN ({keys}) AS p ON p.k = {own.lo}"
         exists = " AND p.k IS NOT NULL"
-    same = f"COALESCE({alone} AND {own.lo} = {there.lo}{exists}, FALSE)"
+    owned = f"COALESCE({own.lo} = {own.hi}{exists}, FALSE)"
+    same = f"COALESCE({owned} AND {alone} AND {own.lo} = {there.lo}, FALSE)"
     column = f"t.{identifier(link.column)}"
-    return f"SELECT {there.lo} AS target, {same} AS same {here} WHERE {column} IS NOT NULL"
+    shown = f"{there.lo} AS target, {same} AS same, {owned} AS own"
+    return f"SELECT {shown} {here} WHERE {column} IS NOT NULL"
 
 
 @dataclass(frozen=True, slots=True)
