@@ -19,6 +19,7 @@ import duckdb
 import pytest
 
 from dpsql.answering.from_memory import recollection
+from dpsql.compiler.plan import wide_tables
 from dpsql.compiler.resolve.wide_groups import WideKey
 from dpsql.engines import EngineFailed, Stop
 from dpsql.ledgers import PaidAnswer, debits
@@ -28,7 +29,7 @@ from dpsql.mechanisms import standard_deviation
 from dpsql.model.errors import Failed
 from dpsql.model.origins import MeasuredColumns
 from dpsql.model.vocabulary import Answer, Loss, Mechanism, Noise, Noisy, Request, TablePolicy
-from dpsql.preparation import prepare, workload
+from dpsql.preparation import workload
 from dpsql.preparation.question import Question
 from dpsql.proxy import Proxy
 from dpsql.vault.answer_cache import AnswerCache
@@ -306,7 +307,10 @@ TWINS: dict[str, tuple[list[tuple[str, Any]], list[tuple[str, str, str]]]] = {
         [(BY_PLAN, "ana", "0.1"), (ALL, "ana", "0.1")],
     ),
     "other measurements": (
-        [("dpsql.compiler.plan.wide_tables._texts", names_alone)],
+        [
+            ("dpsql.compiler.plan.wide_tables._texts", names_alone),
+            ("dpsql.compiler.plan.wide_tables._said", lambda *_: ""),
+        ],
         [(ALL, "ana", "0.1"), ("SELECT COUNT(income) AS c FROM people", "ana", "0.1")],
     ),
     "totals whose clips bind": (
@@ -463,7 +467,7 @@ def of_any_budget(
 RELEASED = SqliteLedger.released
 MEMORIES = [
     (AnswerCache, "paid_for", of_whoever_asked, "another analyst"),
-    (prepare, "plan_version", lambda _policy, _read: "", "another policy"),
+    (wide_tables, "plan_version", lambda _policy, _read: "", "another policy"),
     (debits, "_about", of_any_time, "other data"),
     (SqliteLedger, "released", of_any_budget, "another budget"),
 ]

@@ -397,17 +397,7 @@ class _Plans:
         except Refused:
             return None
         whole, chosen = [key.whole for key in groups.keys], [key.chosen for key in groups.keys]
-        table = wide_table(prepared, plan, whole, chosen, self.policy.data)
-        return None if table is None else self._of_rows(table)
-
-    def _of_rows(self, table: WideTable) -> WideTable:
-        """Return a wide table with a question that all tables over its rows have."""
-        wide = table.prepared
-        assert wide.plan is not None
-        read = identify_plan(wide.plan).read
-        version = plan_version(self.policy, dict.fromkeys(read))
-        question = sha256(f"{wide.question} {version}".encode()).hexdigest()
-        return replace(table, prepared=replace(wide, question=question, earlier=wide.question))
+        return wide_table(prepared, plan, whole, chosen, self.policy)
 
     def calibrated(self, bounded: Bounded, options: MeasurementOptions) -> PrivatePlan:
         """Return the measurements of the blocks, with their noise."""

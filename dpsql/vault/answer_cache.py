@@ -169,7 +169,9 @@ class AnswerCache:
             }
             entry = KnownTables(stamp, tables)
             self._populations.put(of, entry)
-        return entry.tables
+        wide = compiler.prepared(query).wide
+        names = {} if wide is None or wide.prepared.question != population else wide.earlier
+        return {paid: table.renamed(names) for paid, table in entry.tables.items()}
 
     def paid_for(self, query: Question, question: str, version: str) -> list[PaidAnswer]:
         """Return the budget's paid answers for this analyst, for cubes, for those for whom an agent

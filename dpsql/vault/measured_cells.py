@@ -48,6 +48,17 @@ class MeasuredCells:
     noises: Mapping[str, Noise]
     along: frozenset[str] = frozenset()
 
+    def renamed(self, names: Mapping[str, str]) -> MeasuredCells:
+        """Return the table with the present digests of its keys and measurements."""
+        if names.keys().isdisjoint((*self.sizes, *self.parts)):
+            return self
+        return MeasuredCells(
+            {names.get(key, key): size for key, size in self.sizes.items()},
+            {names.get(part, part): cells for part, cells in self.parts.items()},
+            {names.get(part, part): noise for part, noise in self.noises.items()},
+            frozenset(names.get(key, key) for key in self.along),
+        )
+
 
 def measured_cells(noisy: Noisy) -> MeasuredCells:
     """Return the cells of a table with all combinations of listed values as keys, in their

@@ -253,10 +253,10 @@ def _stage(relation: algebra.Relation) -> _Written:
     canonical, writer = Flattener(_text).relation(relation), Writer()
     writer.number(canonical)
     whole, scans = writer.write(canonical), writer.scans(canonical)
-    return _Written(whole, _text(_without_unread(canonical, scans)), scans)
+    return _Written(whole, _text(without_unread(canonical, scans)), scans)
 
 
-def _without_unread(
+def without_unread(
     relation: algebra.Relation, scans: list[tuple[algebra.Scan, frozenset[str]]]
 ) -> algebra.Relation:
     """Return a relation whose scans have the columns that are read, by name."""
@@ -282,7 +282,7 @@ def _block(plan: private_plan.BlockPlan) -> _Written:
     writer, rows = written_rows(plan.block)
     whole = _of_block(plan, rows, writer)
     scans = writer.scans(rows)
-    short = _without_unread(rows, scans)
+    short = without_unread(rows, scans)
     return _Written(whole, _of_block(plan, short, writer.anew(short)), scans)
 
 
@@ -386,6 +386,22 @@ class Writer:
             self.number(source)
         for column in relation.fields:
             self.numbers.setdefault(column.id, len(self.numbers))
+
+    def by_name(self, relation: algebra.Relation) -> Writer:
+        """Return a writer of the same columns that numbers those of tables by their names.
+
+        Columns that are hidden, or added, change no number of the others.
+        """
+        writer = Writer(self._columns, self._never_null)
+        for place, part in enumerate(relations(relation)):
+            named = isinstance(part, algebra.Scan)
+            for n, column in enumerate(part.fields):
+                text = f"{place} {column.name.lower() if named else n}"
+                number = int(hashlib.sha256(text.encode()).hexdigest()[:15], 16)
+                writer.numbers.setdefault(column.id, number)
+        writer.number(relation)
+        writer.equate(conjuncts(relation.predicate) if isinstance(relation, algebra.Filter) else ())
+        return writer
 
     def equate(self, conditions: Iterable[tree.Expression]) -> None:
         """Write columns that these conditions equate as the first of them.

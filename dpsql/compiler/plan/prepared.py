@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TypeAlias
 
 from dpsql.compiler.plan.private_plan import BlockPlan, Poll, PrivatePlan, Rewritten
@@ -87,7 +88,8 @@ Positions: TypeAlias = tuple[int, ...]
 class WideTable:
     """The `prepared` measurement of all groups, identified by the query of its population.
 
-    The values of its keys are numbered: `sizes` has their numbers of values. `chosen` has the
+    `earlier` has the present digest of each key and measurement by that of versions before 0.2. The
+    values of its keys are numbered: `sizes` has their numbers of values. `chosen` has the
     values that conditions keep (None: it is a key of the query; its groups have these `places`).
     Column n of the query is column `columns[n]`.
     """
@@ -97,6 +99,7 @@ class WideTable:
     chosen: tuple[Positions | None, ...]
     places: tuple[Positions, ...]
     columns: Positions
+    earlier: Mapping[str, str]
 
     @property
     def measured(self) -> MeasuredColumns:

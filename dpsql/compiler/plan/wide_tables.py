@@ -16,19 +16,23 @@ as for queries (R77).
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from math import prod
+from typing import NamedTuple
 
-from dpsql.compiler.plan.canonical import Writer, parts_of, written_rows
-from dpsql.compiler.plan.measurement_kinds import ClippedSum, RowCount, UnitCount
+from dpsql.compiler.plan.canonical import Writer, parts_of, without_unread, written_rows
+from dpsql.compiler.plan.measurement_kinds import ClippedSum, Measurement, RowCount, UnitCount
+from dpsql.compiler.plan.plan_version import plan_version
 from dpsql.compiler.plan.prepared import Positions, Prepared, WideTable
 from dpsql.compiler.plan.private_plan import BlockPlan, Payment, PrivateBlock, Release
 from dpsql.compiler.plan.published_keys import Domain, ListedKeys
 from dpsql.mechanisms.differences import noise_of_differences, sensitivity_of_differences
+from dpsql.model.algebra import Relation
 from dpsql.model.origins import MeasuredColumns
 from dpsql.model.tree import Expression, Value
-from dpsql.model.vocabulary import Event, Loss, Mechanism, NoiseEvent
+from dpsql.model.vocabulary import Event, Loss, Mechanism, NoiseEvent, Policy
 from dpsql.model.walk import refs
 
 
@@ -64,11 +68,11 @@ def wide_table(
     wide: Prepared,
     whole: Sequence[bool],
     chosen: Sequence[frozenset[Value] | None],
-    data: str | None,
+    policy: Policy,
 ) -> WideTable | None:
     """Map a query's cells to those of a wide query; its keys begin with the query's keys. Returns
     None where they are no sums of its cells, or where its price differs. `whole` says for each key
-    that every row has one of its values; `data` identifies the measured data.
+    that every row has one of its values. The `policy` says what the digests depend on.
     """
     if not (adds_up(prepared) and adds_up(wide)) or _loss(wide) != _loss(prepared):
         return None
@@ -84,21 +88,90 @@ def wide_table(
     summed = [has_one(block.block, key.expression) for key in block.block.keys]
     if places is None or () in selected or not all(summed[count:]):
         return None
-    written = [writer.write(key.expression) for key in block.block.keys]
-    keys = [_digest(f"{text} of {axis!r}") for text, axis in zip(written, axes, strict=True)]
-    every = map(all, zip(whole, summed, strict=True))
-    apart = sorted(key for key, may_go in zip(keys, every, strict=True) if not may_go)
-    about = writer.write(parts_of(replace(block.block, rows=rows, keys=())))
-    population = _digest("\n".join([*wide.context, str(data), about, *apart]))
+    apart = [not all(both) for both in zip(whole, summed, strict=True)]
+    of = _Digested(wide, axes, apart, policy.data)
+    present, earlier = of.present(writer, rows, policy), of.earlier(writer, rows)
     noises = tuple(release.noise for release in block.releases)
-    measured = MeasuredColumns(tuple(keys), tuple(map(_digest, texts)), noises)
+    measured = MeasuredColumns(present.keys, present.parts, noises)
+    pairs = zip((*earlier.keys, *earlier.parts), (*present.keys, *present.parts), strict=True)
     return WideTable(
-        replace(wide, question=population, measured=measured),
+        replace(wide, question=present.population, earlier=earlier.population, measured=measured),
         sizes=tuple(map(len, axes)),
         chosen=tuple(selected),
         places=places,
         columns=tuple(map(texts.index, columns)),
+        earlier=dict(pairs),
     )
+
+
+class _Digests(NamedTuple):
+    """Digests of a population, and of the keys and measurements of a table over it."""
+
+    population: str
+    keys: tuple[str, ...]
+    parts: tuple[str, ...]
+
+
+class _Digested(NamedTuple):
+    """A wide table: the values of each key, and whether it is a key of all tables."""
+
+    wide: Prepared
+    axes: Sequence[tuple[Value, ...]]
+    apart: Sequence[bool]
+    data: str | None
+
+    def present(self, writer: Writer, rows: Relation, policy: Policy) -> _Digests:
+        """Return the digests over the columns that are read, by what the policy says of them."""
+        (block,) = self.wide.blocks
+        named = writer.by_name(rows)
+        named.write(parts_of(replace(block.block, rows=rows, keys=())))
+        read = without_unread(rows, named.scans(rows))
+        return self.digests(writer.by_name, rows, read, partial(_said, policy))
+
+    def earlier(self, writer: Writer, rows: Relation) -> _Digests:
+        """Return the digests as versions before 0.2 wrote them."""
+        return self.digests(lambda _rows: writer, rows, rows, lambda _writer, _rows: "")
+
+    def digests(
+        self,
+        numbered: Callable[[Relation], Writer],
+        rows: Relation,
+        read: Relation,
+        said: Callable[[Writer, Relation], str],
+    ) -> _Digests:
+        """Return the digests over `rows`, written by writers of these rows.
+
+        `read` are the rows with the columns that the population reads, and `said` is what the
+        policy says of the columns that a writer read.
+        """
+        (block,) = self.wide.blocks
+
+        def digest(text: str, what: Expression | Measurement) -> str:
+            writer = numbered(rows)
+            writer.write(what)
+            return _digest(f"{text}{said(writer, rows)}")
+
+        writer, expressions = numbered(rows), [key.expression for key in block.block.keys]
+        keys = tuple(
+            digest(f"{writer.write(expression)} of {axis!r}", expression)
+            for expression, axis in zip(expressions, self.axes, strict=True)
+        )
+        queries = (release.query for release in block.releases)
+        parts = tuple(map(digest, _texts(writer, block), queries))
+        apart = sorted(key for key, stays in zip(keys, self.apart, strict=True) if stays)
+        writer = numbered(read)
+        about = writer.write(parts_of(replace(block.block, rows=read, keys=())))
+        about += said(writer, read)
+        text = "\n".join([*self.wide.context, str(self.data), about, *apart])
+        return _Digests(_digest(text), keys, parts)
+
+
+def _said(policy: Policy, writer: Writer, rows: Relation) -> str:
+    """Return what the policy says of the columns that a writer read, as a digest."""
+    read = dict[str, frozenset[str]]()
+    for scan, names in writer.scans(rows):
+        read[scan.table] = read.get(scan.table, frozenset()) | names
+    return f" {plan_version(policy, read)}"
 
 
 def written_parts(prepared: Prepared) -> tuple[str, tuple[str, ...]]:
