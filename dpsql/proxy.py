@@ -237,7 +237,7 @@ class Proxy:
                 self.adopt(replace(policy, period=present))
 
     def own_tables(self, analyst: str, stop: Stop | None = None) -> tuple[TablePolicy, ...]:
-        """Return the names and columns of the tables that an analyst made."""
+        """Return the names and columns of tables that an analyst made or the owner published."""
         return self.systems.tables(self.parts(stop or Stop()), analyst)
 
     def parts(self, stop: Stop) -> Parts:

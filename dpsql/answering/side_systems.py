@@ -104,7 +104,7 @@ class OpenSystem(ABC):
         return None
 
     def tables(self, parts: Parts, analyst: str) -> tuple[TablePolicy, ...]:
-        """Return the tables that an analyst made, by name."""
+        """Return the tables of this system that an analyst made, or that were published to them."""
         del parts, analyst
         return ()
 
@@ -175,7 +175,7 @@ class SideSystems:
         return None
 
     def tables(self, parts: Parts, analyst: str) -> tuple[TablePolicy, ...]:
-        """Return the tables that an analyst made in side systems."""
+        """Return the tables of all side systems that an analyst made, or that were published."""
         listed = list[TablePolicy]()
         for system in SYSTEMS:
             if system.tables:

@@ -32,7 +32,7 @@ class EnforcedRows:
 
     @property
     def stages(self) -> list[str]:
-        """Stages up to `rows`."""
+        """SQL of the stages. The last, `rows`, leaves out all rows of units that break a claim."""
         if not self.claims:
             return [f"rows AS ({self.rows})"]
         left_out = [f"broken_{n} AS ({sql})" for n, sql in enumerate(map(self._of, self.claims))]

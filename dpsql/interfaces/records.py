@@ -102,9 +102,10 @@ def end_patterns(style: str) -> tuple[str, str]:
 
 
 def with_rounded_fractions(answer: Answer) -> Answer:
-    """Return the answer with noisy fractions rounded to the digits that their errors leave.
+    """Return the answer with noisy fractions rounded to two digits of their half-widths.
 
-    The intervals stay where they are, so that a rounded number is not always in the middle.
+    12.3456 ± 0.5 becomes 12.35. The intervals stay where they are, so that a rounded number is not
+    always in the middle.
     """
     if answer.flow is not None:
         return answer

@@ -530,7 +530,10 @@ class Ledger(Protocol):
         """Record durably that a query's answer came later than predicted."""
 
     def late(self, analyst: str) -> int:
-        """Return the number of this analyst's late answers since the owner's last act."""
+        """Return the number of late answers of an analyst and all agents since the last resume.
+
+        An agent has its person's number.
+        """
 
     def resume(self, whom: Stopped, reason: str = "") -> None:
         """Record that a stop is lifted; an analyst's earlier late answers do not count any more."""

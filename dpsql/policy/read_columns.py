@@ -39,7 +39,8 @@ def is_read_never_null(
 ) -> bool:
     """Test whether read values are never NULL.
 
-    A long text that is not cut is NULL. A written list that is `enforced` has no long ones.
+    A long text that is not cut is NULL. Keys, links and listed columns are not cut. A
+    written list that the engine has `enforced` has no long texts.
     """
     short = enforced and column.values is not None
     whole = _identifies(table, stored) or (_is_listed(column) and not short)

@@ -75,7 +75,7 @@ class DeclaredLimits:
     silent: frozenset[tuple[str, str]] = field(default=frozenset(), compare=False, repr=False)
 
     def lacking(self, limit: str) -> str:
-        """Return the tables that would have to declare a limit, as text."""
+        """Return the tables that would have to declare a limit, sorted, like "items and orders"."""
         tables = sorted(table for kind, table in self.silent if kind == limit)
         return " and ".join(tables) or "each table of people's rows in FROM"
 
@@ -266,7 +266,7 @@ class Release:
 
     @property
     def noise(self) -> Noise:
-        """Noise of one group by itself."""
+        """Noise of the payment in one group by itself."""
         return self.payment.alone
 
     @property
@@ -353,7 +353,7 @@ class BlockPlan:
 
     @property
     def domain(self) -> published_keys.Domain | None:
-        """The public keys; None where keys are private."""
+        """The listed keys: public ones, or private ones that were shown before. None for others."""
         match self.keys:
             case published_keys.ListedKeys() | published_keys.TopKeys():
                 return self.keys.domain

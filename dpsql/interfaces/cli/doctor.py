@@ -27,7 +27,7 @@ _FOR_TESTS = ("test", "test-all")
 @click.command()
 @with_settings
 def doctor(settings: CommandSettings) -> int:
-    """Print versions, the outcome of the conformance probes, and missing extras."""
+    """Print versions, the outcome of the conformance probes, and which extras are missing."""
     require_tested()
     conformances = _conformances(Path(settings.policy))
     rows = [("python", platform.python_version(), "")]

@@ -45,7 +45,7 @@ def open_server(path: str) -> Proxy:
 
 
 def publish_reports(path: str) -> Iterator[tuple[str, int]]:
-    """Publish collected reports of a policy. Yields each table with its number of new rows."""
+    """Publish collected reports of a policy. Yields each table with new rows, and their number."""
     from dpsql.policy.load import load  # noqa: PLC0415
 
     yield from load_value("publish")(load(path))

@@ -84,7 +84,7 @@ class Reflection(DefaultDialect):
     def get_table_names(
         self, connection: Connection, schema: str | None = None, **_: Any
     ) -> list[str]:
-        """Return the policy's tables, private and public."""
+        """Return the tables of one schema (by default `public`) that the analyst's roles show."""
         named = (shown(table.name) for table in _policy(connection).tables)
         return [name for space, name in named if space == (schema or SCHEMA)]
 
@@ -99,7 +99,7 @@ class Reflection(DefaultDialect):
     def has_table(
         self, connection: Connection, table_name: str, schema: str | None = None, **_: Any
     ) -> bool:
-        """Test whether the policy names the table."""
+        """Test whether a table of this schema (by default `public`) is one that the roles show."""
         return _named(connection, table_name, schema) is not None
 
     @reflection.cache

@@ -193,7 +193,8 @@ class ReportStore:
 
 
 def published(draft: Draft) -> Iterator[tuple[str, int]]:
-    """Publish the collected reports of a policy. Yields each table with the number of new rows.
+    """Publish the collected reports of a policy. Yields each table with new rows, and their
+    number.
 
     Raises `PolicyError`, `Unreachable` and `MissingExtra`.
     """
