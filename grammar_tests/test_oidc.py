@@ -188,6 +188,8 @@ def test_bad_tokens_are_refused_in_one_sentence(
     present, users = web.wire.server.present, web.wire.server.present.users()
     assert present.token_login(users, provider.token()).analyst == "ana"
     token = BAD[kind](provider)
+    alone = TokenVerifier(provider.settings()).verify
+    assert kind == "no analyst" or refused(alone, token)
     assert refused(lambda each: present.token_login(users, each), token)
     identify = WebUsers(lambda: present, web.wire.server.failures, web.wire.server.telemetry)
     with pytest.raises(Exception, match=r"^Log in") as problem:
