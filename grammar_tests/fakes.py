@@ -168,6 +168,7 @@ class FakeProxy:
             period=None,
             budget_of=lambda _who: pot,
             data=None,
+            beneath=(),
             version="",
             database=SimpleNamespace(prepared=None),
         )
@@ -175,6 +176,10 @@ class FakeProxy:
     def policy_of(self, analyst: str) -> Any:
         del analyst
         return self.policy
+
+    def may_read(self, analyst: str, entry: Any) -> bool:
+        del analyst, entry
+        return True
 
     def budgets(self) -> tuple[tuple[Budget, Loss, Loss], ...]:
         return ((Budget("default", Decimal(3), Decimal("1e-6")), CHARGE, LIMIT),)

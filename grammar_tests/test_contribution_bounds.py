@@ -461,6 +461,7 @@ def test_what_is_promised_is_charged_whatever_bounds_are_found(tmp_path: Path) -
             assert charged(proxy.ask(request)) == promised.amount
 
 
+@pytest.mark.full("takes half a second and more")
 def test_keys_are_found_beside_polls_that_have_no_delta(tmp_path: Path) -> None:
     changes = ('accountant = "zcdp"', 'accountant = "approximate"')
     by_city = "SELECT city, COUNT(*) AS n FROM logins JOIN customers USING (customer_id) GROUP BY 1"

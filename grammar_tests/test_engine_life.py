@@ -312,6 +312,7 @@ def test_texts_with_a_collation_have_no_type(tmp_path: Path) -> None:
 OF_NUMBERS = FileFormat((FileColumn("a", "BIGINT"),))
 
 
+@pytest.mark.full("takes half a second and more")
 def test_files_and_globs(file_engine: DuckDBEngine) -> None:
     assert file_engine.rows("SELECT a, b FROM parts ORDER BY a") == [(1, "x"), (2, "x")]
     assert file_engine.rows("SELECT sum(a) FROM csv") == [(3,)]

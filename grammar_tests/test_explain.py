@@ -170,6 +170,7 @@ def test_json_says_what_the_documentation_says(proxy: Proxy) -> None:
     assert said["outer_sql"] == shown.outer_sql
 
 
+@pytest.mark.full("takes half a second and more")
 def test_a_number_without_an_end_is_null() -> None:
     line = ChoiceLine("x", "y", 2, 1, 1, "exponential", "ε = 1", None, inf)
     (block,) = EXPLANATION.blocks

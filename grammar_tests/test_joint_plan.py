@@ -167,6 +167,7 @@ def test_errors_are_told_by_statement_and_nothing_is_charged(proxy: Proxy) -> No
     assert proxy.ledger.spent("default") == spent
 
 
+@pytest.mark.full("takes half a second and more")
 def test_several_statements_with_private_keys_have_a_price_in_epsilon(proxy: Proxy) -> None:
     """Together their keys take the δ of more than one query."""
     by_city = "SELECT city, COUNT(*) AS n FROM people {} GROUP BY city"

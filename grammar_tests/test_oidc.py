@@ -16,6 +16,7 @@ from contextlib import closing
 from dataclasses import replace
 from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import chain, repeat
 from pathlib import Path
 from threading import Thread
 from types import SimpleNamespace
@@ -252,7 +253,7 @@ def test_an_answer_whose_token_ended_meanwhile_is_charged_and_kept_back(
 ) -> None:
     bearer: dict[str, Any] = {"user": None, "authorization": f"Bearer {provider.token()}"}
     body = {"sql": "SELECT COUNT(*) AS n FROM items"}
-    ended = iter((False, True))
+    ended = chain([False] * 3, repeat(True))  # it is asked, and ends while it is answered
     with monkeypatch.context() as patched:
         patched.setattr(TokenLogin, "has_ended", property(lambda _: next(ended)))
         reply = web.send("/v1/query", body, **bearer)

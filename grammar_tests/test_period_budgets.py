@@ -416,6 +416,7 @@ tables.orders.columns = ["order_id", "amount"]
 [ledger]"""
 
 
+@pytest.mark.full("takes half a second and more")
 def test_roles_and_bounds_that_are_found_keep_periods(folder: Path, clock: Clock) -> None:
     limits = "max_rows_per_unit = 20\nmax_groups_per_unit = 1\nmax_rows_per_group = 20\n"
     edited(folder, (limits, ""), ("[ledger]", ROLES))

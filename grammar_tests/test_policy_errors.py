@@ -195,7 +195,7 @@ def test_the_version_follows_decisions_not_layout(tmp_path: Path) -> None:
 def test_an_undecided_policy_says_where(tmp_path: Path) -> None:
     engine = PlainEngine(world.build(world.well_behaved(), constraints=True))
     text = init.draft(Schema(declared(engine.rows)), Database("duckdb", "shop.duckdb"))
-    assert text.endswith('"dpsql.ledger"\n')
+    assert text.endswith('# tables = ["customers", "orders"]\n')
     with pytest.raises(PolicyError, match="decisions are open") as caught:
         load(written(tmp_path, text))
     numbered = enumerate(text.splitlines(), 1)

@@ -170,6 +170,7 @@ def test_no_text_of_the_server_comes_out(
     assert engine.rows("SELECT count(*) FROM public.people") == [(2,)]
 
 
+@pytest.mark.full("takes half a second and more")
 def test_binding_reads_no_row_and_plans_nothing(engine: PostgresEngine) -> None:
     table = ScratchTable("stage_0", (("c0", INTEGER),), ())
     engine.bind([Unrun("SELECT c0, 1 / (id - id) FROM stage_0, public.people", (table,), (1, 1))])

@@ -174,6 +174,7 @@ def test_what_only_leads_to_the_unit_is_not_joined(sql: str, joins: int) -> None
 BY_STATUS = "SELECT status, COUNT(*) AS n, SUM(amount) AS s FROM orders GROUP BY status"
 
 
+@pytest.mark.full("takes half a second and more")
 @pytest.mark.parametrize(
     ("sql", "table"),
     [

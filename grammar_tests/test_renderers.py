@@ -114,6 +114,7 @@ def test_csv_has_machine_columns() -> None:
     assert rows[0]["day"] == "2024-02-29"
 
 
+@pytest.mark.full("takes half a second and more")
 @given(st.lists(st.text(st.characters(codec="utf-8")), min_size=1, max_size=3))
 def test_csv_is_read_back(values: list[str]) -> None:
     none = ((None,) * len(values),)

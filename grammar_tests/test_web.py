@@ -345,10 +345,11 @@ def test_no_text_of_the_owners_files_is_sent(web: WebDoor, monkeypatch: pytest.M
         raise ValueError("secret of Zoe")
 
     monkeypatch.setattr(web_queries, "answered", fail)
-    reply = web.ask()
+    never_asked = "SELECT COUNT(*) AS never_asked FROM customers"
+    reply = web.ask(never_asked)
     assert (reply.status, reply.json["reason"]) == (503, "unavailable")
     monkeypatch.setattr(web_queries, "answered", break_down)
-    broken = web.ask()
+    broken = web.ask(never_asked)
     assert (broken.status, broken.json["reason"]) == (500, "failed")
     assert b"secret" not in reply.body + broken.body
     assert "Zoe" not in web.lines

@@ -257,6 +257,7 @@ def test_notices_reach_psycopg(served: Door) -> None:
 # --- psycopg 2, asyncpg, pg8000 ---
 
 
+@pytest.mark.full("takes half a second and more")
 def test_psycopg2(served: Door) -> None:
     client = psycopg2.connect(**verified(served))
     with client, client.cursor() as cursor:

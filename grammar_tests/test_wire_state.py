@@ -60,6 +60,7 @@ def test_ends_without_a_beginning_warn(client: Client) -> None:
 # --- cursors ---
 
 
+@pytest.mark.full("takes half a second and more")
 def test_cursors_move_as_in_postgres(client: Client) -> None:
     client.query(f"BEGIN; DECLARE c SCROLL CURSOR FOR {COUNTRIES}")
     moves = {
@@ -97,7 +98,7 @@ def test_cursors_end_with_their_transaction_unless_held(client: Client) -> None:
 def test_a_binary_cursor_sends_binary(client: Client) -> None:
     client.query("BEGIN; DECLARE c BINARY CURSOR FOR SELECT 258")
     client.query("FETCH c")
-    assert client.of(b"D")[0][-8:] == struct.pack("!q", 258)
+    assert client.of(b"D")[0][-8:] == struct.pack("!ii", 4, 258)
 
 
 def test_a_cursor_is_refused_where_it_is_declared(client: Client) -> None:

@@ -224,8 +224,8 @@ def forecast_text(forecast: Forecast) -> str:
     'about 120 to 400'
     >>> forecast_text(Forecast(0.021, 0.084, ForecastKind.RELATIVE))
     'about 2.1 to 8.4 % of it'
-    >>> forecast_text(Forecast(0.31, 1.2, ForecastKind.RANK))
-    'noise: 31 to 100 % of ranks'
+    >>> forecast_text(Forecast(0.51, 1.2, ForecastKind.RANK))
+    'noise: 51 to 100 % of ranks'
     """
     share = forecast.kind is not ForecastKind.ABSOLUTE
     most = 1.0 if forecast.kind is ForecastKind.RANK else inf
