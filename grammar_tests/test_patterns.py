@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable, Sequence
 
 import duckdb
 import pytest
@@ -11,6 +12,8 @@ from dpsql.dialects.duckdb import like_sql
 from dpsql.dialects.duckdb.expression_sql import expression
 from dpsql.dialects.reading import token_order
 from dpsql.dialects.reading.parse import parse
+from dpsql.dialects.sized_text import Sized
+from dpsql.dialects.spark import spark_like
 from dpsql.engines import versions
 from dpsql.functions import LONGEST_TEXT
 from dpsql.functions.strings import LONGEST_PATTERN, groups_of
@@ -212,3 +215,44 @@ def test_wrong_twin_an_operator_of_like_that_binds_as_like(monkeypatch: pytest.M
     monkeypatch.setattr(token_order, "_is_before_constant", lambda *_: True)
     ours, _ = noiseless(compiled(CLOSER, policy, engine), engine)
     assert ours != engine.rows(CLOSER) == [(0,)]
+
+
+def differ_from_like(search: Callable[[str, Sequence[str]], str]) -> list[str]:
+    """Patterns of several parts that a search of Spark matches otherwise than LIKE."""
+    generator, engine = random.Random(3), duckdb.connect()  # noqa: S311
+    for name, ours in (("startswith", "starts_with"), ("endswith", "ends_with")):
+        engine.execute(f"CREATE MACRO {name}(text, part) AS {ours}(text, part)")
+    texts = ["".join(generator.choices("ab", k=n % 9)) for n in range(60)]
+    patterns = {"".join(generator.choices("ab%%", k=n % 8 + 2)) for n in range(80)}
+    rows, wrong = "(SELECT unnest(?) AS x) t", []
+    for pattern in sorted(each for each in patterns if "%" in each):
+        parts = [part or "" for part in spark_like.parts_of(pattern, "")]
+        sql = search("x", parts) or "TRUE"
+        counted = f"SELECT count(*) FROM {rows} WHERE ({sql}) <> (x LIKE ?)"
+        found = engine.execute(counted, [texts, pattern])
+        wrong += [pattern] * (found.fetchall() != [(0,)])
+    return wrong
+
+
+def test_on_spark_parts_are_searched_one_after_the_other() -> None:
+    assert differ_from_like(spark_like.searches) == []
+
+
+def test_wrong_twin_parts_in_any_order_are_found_otherwise() -> None:
+    assert differ_from_like(lambda x, parts: " AND ".join(f"contains({x}, '{p}')" for p in parts))
+
+
+@pytest.mark.parametrize("pattern", ["%a_%b%", "%a%_", "%a%b%c%d%"])
+def test_on_spark_several_parts_that_take_long_are_refused(pattern: str) -> None:
+    with pytest.raises(Refused, match="engine-lacks"):
+        spark_like.like(spark_texts(pattern))
+
+
+@pytest.mark.parametrize("pattern", ["a%b", "%a_", "_a%"])
+def test_on_spark_a_pattern_of_one_part_is_left_to_it(pattern: str) -> None:
+    assert spark_like.like(spark_texts(pattern)) == f"x LIKE '{pattern}' ESCAPE '~'"
+
+
+def spark_texts(pattern: str) -> tuple[Sized, Sized]:
+    literal = Literal(pattern, VARCHAR)
+    return Sized("x", VARCHAR), Sized(f"'{pattern}'", VARCHAR, literal=literal)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from dpsql.dialects.expression_printer import STORED_DIGITS, Rule
 from dpsql.dialects.sized_text import Sized
-from dpsql.dialects.spark.spark_constants import constant
+from dpsql.dialects.spark.spark_like import like
 from dpsql.dialects.spark.spark_numbers import (
     SHORT,
     added,
@@ -26,7 +26,7 @@ from dpsql.dialects.spark.spark_numbers import (
 from dpsql.dialects.sql_text import ATOM, LOOSE, MINUS, NOT, OTHER, SUM, TEST
 from dpsql.functions import LONGEST_TEXT
 from dpsql.functions.dates import LENGTHS, MICROSECOND
-from dpsql.model.tree import DATE, TIMESTAMP, VARCHAR, Kind, Literal, SqlType
+from dpsql.model.tree import DATE, TIMESTAMP, Kind, SqlType
 
 PARTS = {
     "year": "year({0})",
@@ -156,26 +156,6 @@ def _joined(args: tuple[Sized, ...]) -> str:
     """Return the texts joined; each is cut first, so that memory suffices."""
     cut = (a.sql if a.literal is not None else f"left({a.sql}, {LONGEST_TEXT})" for a in args)
     return f"left(concat({', '.join(cut)}), {LONGEST_TEXT})"
-
-
-def _like(args: tuple[Sized, ...]) -> str | None:
-    """Return LIKE with a constant pattern, with the escape character only before allowed
-    characters.
-    """
-    pattern = args[1].literal.value if args[1].literal is not None else None
-    escape = args[2].literal.value if args[2:] and args[2].literal is not None else ""
-    if not isinstance(pattern, str) or not isinstance(escape, str) or (args[2:] and not escape):
-        return None
-    if not escape:
-        escape = next((c for c in "~^|#" if c not in pattern), "")
-    rest = iter(pattern)
-    escaped = all(next(rest, "") in ("%", "_", escape) for c in rest if c == escape)
-    if len(escape) != 1 or not escaped:
-        return None
-    shown = constant(Literal(escape, VARCHAR)) if escape not in "~^|#" else f"'{escape}'"
-    if not shown.startswith("'"):
-        return None
-    return f"{args[0].operand(OTHER)} LIKE {args[1].operand(OTHER)} ESCAPE {shown}"
 
 
 def _word(arg: Sized) -> str:
@@ -401,7 +381,7 @@ FUNCTIONS: dict[str, Rule] = {
     "least": _choice("LEAST"),
     "greatest": _choice("GREATEST"),
     "concat": _texts(_joined),
-    "like": _texts(_like, TEST),
+    "like": _texts(like, TEST),
     "length": _texts(lambda args: f"char_length({args[0].sql})"),
     "strlen": _texts(lambda args: f"octet_length({args[0].sql})"),
     "starts_with": _texts(lambda args: f"startswith({args[0].sql}, {args[1].sql})"),
