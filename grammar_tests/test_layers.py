@@ -240,6 +240,7 @@ NAMES_AN_ENGINE = {
     "model/vocabulary.py",  # how analysts spell SQL, whatever the engine is
     "engines/versions.py",  # a package that has to be installed
     "policy/policy_keys.py",  # sentences of a page
+    "policy/load.py",  # what a file is that is no policy
     "policy/demo.py",
     "policy/tour.py",  # writes a database of its own
 }

@@ -274,6 +274,7 @@ OWNERS = (
     "dpsql check --record",  # what the owner is to be asked for, by its name
     "--self-signed",  # told where the server is started
     *("--http-name", "(--http)"),  # told where the server is started, or for its owner
+    "dpsql budget confirm --reason",  # told to the owner where a policy protects something else
     "--accept-ledger",  # told to the owner where a ledger fails closed
 )
 

@@ -167,8 +167,7 @@ def otherwise(seed: int) -> list[str]:
     return wrong
 
 
-def test_like_is_matched_in_one_pass_and_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(versions, "LIKE_BACKTRACKS", True)
+def test_like_is_matched_in_one_pass_and_is_the_same() -> None:
     assert not otherwise(1)
     assert "LIKE" in like("like", "%a%a%")  # which the engine searches part by part
     assert "LIKE" in like("ilike", "%a%")
@@ -180,7 +179,6 @@ def test_like_is_matched_in_one_pass_and_is_the_same(monkeypatch: pytest.MonkeyP
 def test_wrong_twin_a_regular_expression_of_special_letters(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(versions, "LIKE_BACKTRACKS", True)
     monkeypatch.setattr(like_sql, "_SPECIAL", "\\")
     with pytest.raises((duckdb.Error, AssertionError)):
         assert not otherwise(1)
@@ -226,7 +224,7 @@ def differ_from_like(search: Callable[[str, Sequence[str]], str]) -> list[str]:
     patterns = {"".join(generator.choices("ab%%", k=n % 8 + 2)) for n in range(80)}
     rows, wrong = "(SELECT unnest(?) AS x) t", []
     for pattern in sorted(each for each in patterns if "%" in each):
-        parts = [part or "" for part in spark_like.parts_of(pattern, "")]
+        parts = [part or "" for part in spark_like.split_pattern(pattern, "")]
         sql = search("x", parts) or "TRUE"
         counted = f"SELECT count(*) FROM {rows} WHERE ({sql}) <> (x LIKE ?)"
         found = engine.execute(counted, [texts, pattern])
@@ -245,12 +243,12 @@ def test_wrong_twin_parts_in_any_order_are_found_otherwise() -> None:
 @pytest.mark.parametrize("pattern", ["%a_%b%", "%a%_", "%a%b%c%d%"])
 def test_on_spark_several_parts_that_take_long_are_refused(pattern: str) -> None:
     with pytest.raises(Refused, match="engine-lacks"):
-        spark_like.like(spark_texts(pattern))
+        spark_like.pattern_test(spark_texts(pattern))
 
 
 @pytest.mark.parametrize("pattern", ["a%b", "%a_", "_a%"])
 def test_on_spark_a_pattern_of_one_part_is_left_to_it(pattern: str) -> None:
-    assert spark_like.like(spark_texts(pattern)) == f"x LIKE '{pattern}' ESCAPE '~'"
+    assert spark_like.pattern_test(spark_texts(pattern)) == f"x LIKE '{pattern}' ESCAPE '~'"
 
 
 def spark_texts(pattern: str) -> tuple[Sized, Sized]:

@@ -49,15 +49,12 @@ def _numbers(text: str) -> tuple[int, ...]:
     return (*numbers, 0, 0, 0)[:3]
 
 
-def _is_duckdb_2() -> bool:
+def _tilde_matches_anywhere() -> bool:
     try:
         return not within(version("duckdb"), "0", "2")
     except PackageNotFoundError:  # `require_tested` says so
         return True
 
 
-TILDE_MATCHES_ANYWHERE = _is_duckdb_2()
+TILDE_MATCHES_ANYWHERE = _tilde_matches_anywhere()
 """True if DuckDB's `~` finds its pattern anywhere in a text, not in the whole text alone."""
-
-LIKE_BACKTRACKS = not TILDE_MATCHES_ANYWHERE
-"""True if DuckDB's LIKE tries all places of each `%` against all places of the others."""

@@ -325,7 +325,7 @@ def answered(opened: LedgerSession) -> list[str]:
 
 
 class SqliteStore:
-    """A `Store` in one SQLite file, with the mark and the claims beside it."""
+    """A `Store` in one SQLite file, with the mark and the claims next to it."""
 
     has_hosts = False
 
@@ -449,11 +449,11 @@ class SqliteStore:
         return identity_of(self.name)
 
     def read_mark(self) -> Mark | None:
-        """Return the mark beside the file."""
+        """Return the mark next to the file."""
         return read_mark(self.name)
 
     def known_mark(self, _opened: LedgerSession) -> Mark | None:
-        """Return the mark beside the file: while a transaction reads, nobody moves it."""
+        """Return the mark next to the file: while a transaction reads, nobody moves it."""
         return read_mark(self.name)
 
     def marking(self, opened: Any) -> AbstractContextManager[object]:
@@ -461,7 +461,7 @@ class SqliteStore:
         return self.transaction(opened, write=True)
 
     def write_mark(self, mark: Mark) -> None:
-        """Replace the mark beside the file."""
+        """Replace the mark next to the file."""
         write_mark(self.name, mark)
 
     def claimed(self, text: str) -> AbstractContextManager[bool]:

@@ -148,7 +148,7 @@ def build(directory: Path) -> Path:
 
 
 def write_database(database: Path, statements: str) -> None:
-    """Write a DuckDB file anew, by these statements."""
+    """Write a new DuckDB file, by these statements."""
     database.unlink(missing_ok=True)
     change_database(database, "SELECT 1", statements)
 

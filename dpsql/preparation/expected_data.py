@@ -108,7 +108,7 @@ class ExpectedUnits:
         return norms
 
     def _largest(self, means: np.ndarray) -> np.ndarray:
-        """Return about the most rows of a unit in one of its groups, of so many in the mean."""
+        """Return about the most rows of a unit in one of its groups, for this many in the mean."""
         largest: np.ndarray = means + np.sqrt(2 * means * log(self.groups))
         return largest
 

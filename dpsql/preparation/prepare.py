@@ -150,15 +150,15 @@ def _prepare(
     resolved = without_rows(resolve(statement, policy, identities))
     if policy.deviations:
         require_conforming(resolved.relation, policy.deviations)
-    asked, rounding = on_grid(resolved, statement, policy.limits)
-    reported = _debiased(asked, statement, policy, identities, evaluate)
+    dated, rounding = on_grid(resolved, statement, policy.limits)
+    reported = _debiased(dated, statement, policy, identities, evaluate)
     plans = _Plans(
         statement, policy, budget, identities, public=public, evaluate=evaluate, steps=steps
     )
     options = _options(statement, policy, epsilon, steps.norms)
     resolved, tracked = plans.aggregated(Resolved(reported.relation))
-    columns = told_columns(asked.relation, policy)
-    more = (*tracked.notices, *rounding, *_about_stages(tracked))
+    columns = told_columns(dated.relation, policy)
+    more = (*tracked.notices, *rounding, *(_about_stages(tracked) if tracked.stages else ()))
     if not tracked.blocks:
         prepared = _public(statement, columns, tracked.outer, policy, identities)
         return replace(prepared, notices=(*more, *_reports((), reported)))
@@ -182,7 +182,7 @@ def _prepare(
 def _about_stages(tracked: Tracked) -> tuple[AnsweredAs, ...]:
     """Return the notice that private rows depend on numbers that are released first."""
     forms = {n.form for n in tracked.notices if isinstance(n, AnsweredAs)}
-    if not tracked.stages or not forms.isdisjoint(STAGED_FORMS):
+    if not forms.isdisjoint(STAGED_FORMS):
         return ()
     waited = {
         part.stage

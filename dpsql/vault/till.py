@@ -31,7 +31,7 @@ class Till:
     def standing(self, account: question.Account) -> question.Standing:
         """Return the rest for a payer: of the budget, or of the cap with the least rest.
 
-        Its other windows and lifetimes stand beside it.
+        Its other windows and lifetimes stand next to it.
         """
         every = self.standings(account)
         least = min(every, key=lambda standing: standing.left)

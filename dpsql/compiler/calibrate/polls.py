@@ -531,7 +531,7 @@ class Polls:
         return hashlib.sha256(writer.write((*call, *how)).encode()).hexdigest()
 
     def _voters(self, vote: UnitVote) -> tuple[PrivateBlock, UnitVote]:
-        """Return the block whose units vote, and the vote; raises `Refused` where none can."""
+        """Return the block of the units that vote, and the vote; raises `Refused` if none can."""
         if self.voting is None:
             return self.block, vote
         other = self.voting.vote(vote)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import isclose, nan
+from math import isclose, isnan, nan
 
 from dpsql.compiler.aggregates.formulas import evaluate
 from dpsql.compiler.resolve.scopes import is_stated
@@ -162,6 +162,6 @@ def near_threshold(
     """
     meaning = by_row(query.relation)
     return tuple(
-        far * most if far is not None and refs(substitute(error, meaning)) else far
+        far * most if far and not isnan(far) and refs(substitute(error, meaning)) else far
         for far, error in zip(expected, query.errors, strict=True)
     )

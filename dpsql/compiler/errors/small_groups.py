@@ -14,7 +14,7 @@ anywhere, and no group of nobody looks larger; beyond, that part is zero. At its
 M·√(2/3), so that a mean at one bound is within 1.96 of them from most of the range.
 
 A condition on a mean is unknown, like one on NULL, in a group whose noisy count is at most √k: the
-middle of the bounds would otherwise let listed groups of nobody through.
+middle of the bounds would otherwise let listed groups without people through.
 
 It is post-processing: PRIVACY.md R66.
 """
@@ -70,7 +70,7 @@ def with_noise_known(relation: Relation, blocks: Sequence[Mapping[int, float | N
 
 
 def _with_conditions(relation: Relation) -> Relation:
-    """Return the query whose conditions on means are unknown in groups of nobody."""
+    """Return the query whose conditions on means are unknown in groups without people."""
     inner = map_inputs(relation, _with_conditions)
     if isinstance(inner, Filter) and not any(stated_in(inner)):
         return _filtered(inner.input, inner.predicate) or inner
@@ -97,7 +97,7 @@ def _filtered(relation: Relation, predicate: Expression) -> Relation | None:
 
 
 def _or_unknown(expression: Expression) -> Expression:
-    """Return the expression with NULL for the mean of a group of nobody."""
+    """Return the expression with NULL for the mean of a group without people."""
     node = map_children(expression, _or_unknown)
     if not isinstance(node, Call) or node.function != NAME:
         return node

@@ -1,4 +1,4 @@
-"""Votes of units whose rows wait for an earlier release: of more rows, which do not wait.
+"""Votes of units for rows that wait for an earlier release: over more rows, which do not wait.
 
 `cost > (SELECT AVG(cost) FROM encounters)` compares rows with a number that is released first. No
 unit can vote for the bound of its rows there before that number is there. So it votes for a bound

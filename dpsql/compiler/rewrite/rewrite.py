@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from math import inf, nan
+from math import inf, isnan, nan
 
 import numpy as np
 
@@ -62,7 +62,7 @@ def rewrite(
     outer = foreseen = traced(with_noise)
     if any(isinstance(part, algebra.Limit) for part in relations(outer.relation)):
         foreseen = traced(with_noise, replace(selection, selected=False))
-    expected, largest = _errors(plan, noise, foreseen, outer.errors, selection)
+    expected, largest = _errors(plan, noise, foreseen, selection, outer.errors)
     plain = outer.relation if states(with_noise) else with_noise
     return private_plan.Rewritten(
         blocks=tuple(map(dialects.database.block, blocks or plan.blocks)),
@@ -92,22 +92,30 @@ def _errors(
     plan: private_plan.PrivatePlan,
     noise: Sequence[NoiseOfBlock],
     foreseen: Propagated,
-    errors: Sequence[Expression],
     selection: Selection,
+    errors: Sequence[Expression],
 ) -> tuple[tuple[float | None, ...], tuple[float | None, ...]]:
-    """Return the expected and the largest error of each output.
-
-    Among the first rows by a noisy number, the last selected one counts as near. Of n listed groups
-    at most n - k others compete with it for k places. The number of other rows is not known in
-    advance, so their errors are infinite.
+    """Return the expected and the largest error of each output. They differ near a threshold, and
+    where a selection of rows makes other `errors` of those that are foreseen.
     """
-    far = max(map(_far, noise), default=0.0)
+    near = [each.near for each in noise if each.near is not None]
+    far = max((10 * each.widening.until * each.step for each in near), default=0.0)
     expected = largest = steady(foreseen.relation, foreseen.errors, far)
-    if far:
-        most = max(each.near.most for each in noise if each.near is not None)
-        largest = near_threshold(foreseen, expected, most)
+    if near:
+        largest = near_threshold(foreseen, expected, max(each.most for each in near))
     if foreseen.errors == errors:
         return expected, largest
+    return expected, _selected(plan, largest, selection)
+
+
+def _selected(
+    plan: private_plan.PrivatePlan, errors: tuple[float | None, ...], selection: Selection
+) -> tuple[float | None, ...]:
+    """Return the largest errors of the first rows by a noisy number.
+
+    The last selected one counts as near. Of n listed groups at most n - k others compete with it
+    for k places. The number of other rows is not known in advance, so their errors are infinite.
+    """
     factor, domain = 1.0, plan.blocks[0].domain
     alone = len(plan.blocks) == 1 and is_by_row(plan.outer)
     rows = len(domain) if alone and domain is not None else inf
@@ -115,12 +123,7 @@ def _errors(
         if isinstance(part, algebra.Limit) and isinstance(part.limit, int):
             rivals = max(1.0, rows + 1 - part.limit - part.offset)
             factor *= evaluate(selection.factor(Literal(rivals, DOUBLE)), {}) or inf
-    return expected, tuple(None if error is None else error * factor for error in largest)
-
-
-def _far(noise: NoiseOfBlock) -> float:
-    """Return a value that is far from the threshold."""
-    return 0.0 if noise.near is None else 10 * noise.near.widening.until * noise.near.step
+    return tuple(each * factor if each and not isnan(each) else each for each in errors)
 
 
 def _noises(plan: private_plan.PrivatePlan) -> list[NoiseOfBlock]:

@@ -1,8 +1,8 @@
 r"""LIKE and ILIKE as DuckDB's SQL, in a time that grows with the text alone.
 
 DuckDB below 2 tries all places of each `%` against all places of the next one: five of them keep a
-processor busy for minutes on a text of 200 characters. There a pattern with two parts that may
-stand anywhere is printed as a regular expression, which RE2 matches in one pass. LIKE with a
+processor busy for minutes on a text of 200 characters. So a pattern with two parts that may stand
+anywhere is printed as a regular expression, which RE2 matches in one pass. LIKE with a
 constant without `_` stays: DuckDB searches its parts one after the other.
 
     >>> as_regex("a%b_.c")
@@ -16,7 +16,6 @@ from __future__ import annotations
 from dpsql.dialects.literal_sql import constant
 from dpsql.dialects.operators import OPERATORS
 from dpsql.dialects.sql_text import OTHER, TEST, Text
-from dpsql.engines import versions
 from dpsql.model.tree import VARCHAR, Literal, SqlType
 
 _SPECIAL = r"\.+*?()|[]{}^$"
@@ -81,7 +80,7 @@ def _backtracks(pattern: str, escape: object = None) -> bool:
     """Test whether the engine tries the places of one part against those of another."""
     pieces = _pieces(pattern, escape)
     floating = [n for n, piece in enumerate(pieces[:-1]) if piece == ".*" != pieces[n + 1]]
-    return versions.LIKE_BACKTRACKS and len(floating) > 1
+    return len(floating) > 1
 
 
 def _full_match(text: str, regex: str, kind: SqlType, *, lower: bool = False) -> Text:
@@ -92,8 +91,6 @@ def _full_match(text: str, regex: str, kind: SqlType, *, lower: bool = False) ->
 
 def _computed(text: str, pattern: str, kind: SqlType) -> Text:
     """Return LIKE with a pattern that rows hold."""
-    if not versions.LIKE_BACKTRACKS:
-        return Text(f"{text} LIKE {pattern}", kind, TEST)
     return Text(f"regexp_full_match({text}, [{_AS_REGEX} FOR x IN [{pattern}]][1], 's')", kind)
 
 

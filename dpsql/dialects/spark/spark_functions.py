@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from dpsql.dialects.expression_printer import STORED_DIGITS, Rule
 from dpsql.dialects.sized_text import Sized
-from dpsql.dialects.spark.spark_like import like
+from dpsql.dialects.spark.spark_like import pattern_test
 from dpsql.dialects.spark.spark_numbers import (
     SHORT,
     added,
@@ -381,7 +381,7 @@ FUNCTIONS: dict[str, Rule] = {
     "least": _choice("LEAST"),
     "greatest": _choice("GREATEST"),
     "concat": _texts(_joined),
-    "like": _texts(like, TEST),
+    "like": _texts(pattern_test, TEST),
     "length": _texts(lambda args: f"char_length({args[0].sql})"),
     "strlen": _texts(lambda args: f"octet_length({args[0].sql})"),
     "starts_with": _texts(lambda args: f"startswith({args[0].sql}, {args[1].sql})"),

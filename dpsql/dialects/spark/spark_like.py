@@ -23,7 +23,7 @@ _MOST = 3
 """Most parts that may stand anywhere: each doubles the text that the next is searched in."""
 
 
-def like(args: tuple[Sized, ...]) -> str | None:
+def pattern_test(args: tuple[Sized, ...]) -> str | None:
     """Return LIKE with a constant pattern, with the escape character only before allowed
     characters.
     """
@@ -31,7 +31,7 @@ def like(args: tuple[Sized, ...]) -> str | None:
     escape = args[2].literal.value if args[2:] and args[2].literal is not None else ""
     if not isinstance(pattern, str) or not isinstance(escape, str) or (args[2:] and not escape):
         return None
-    parts, own = parts_of(pattern, escape), escape
+    parts, own = split_pattern(pattern, escape), escape
     escape = escape or next((c for c in _PLAIN if c not in pattern), "")
     rest = iter(pattern)
     escaped = all(next(rest, "") in ("%", "_", escape) for c in rest if c == escape)
@@ -47,10 +47,10 @@ def like(args: tuple[Sized, ...]) -> str | None:
     return f"{args[0].operand(OTHER)} LIKE {args[1].operand(OTHER)} ESCAPE {shown}"
 
 
-def parts_of(pattern: str, escape: str) -> list[str | None]:
+def split_pattern(pattern: str, escape: str) -> list[str | None]:
     """Return the texts between the `%` of a pattern; None for one with a `_`.
 
-    >>> parts_of("a%b_%~%", "~")
+    >>> split_pattern("a%b_%~%", "~")
     ['a', None, '%']
     """
     letters, parts = iter(pattern), [""]

@@ -59,7 +59,7 @@ class ByCertificate:
 
 @dataclass(frozen=True, slots=True)
 class WithoutPassword:
-    """Entry of a user without a login here, who is blocked: nobody else has it."""
+    """Entry of a blocked user without a login here. No other user has it."""
 
     def __str__(self) -> str:
         return _NOTHING

@@ -47,7 +47,7 @@ Encryption = Callable[[Limits], tuple[ssl.SSLContext | None, bytes | None]]
 
 
 class SecondInterface(Protocol):
-    """An interface beside this one, for the same users, budgets, limits and log."""
+    """An interface next to this one, for the same users, budgets, limits and log."""
 
     async def start(self, server: Server) -> None:
         """Listen. Raises `Unreachable`."""

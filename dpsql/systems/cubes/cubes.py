@@ -221,7 +221,7 @@ def _table(each: Beside, *, is_table: bool) -> Beside:
 
 
 def _require_lasting(compiler: Compiler, name: str, query: Question) -> None:
-    """Refuse a published table whose name is taken, or whose question depends on the time."""
+    """Refuse a published table if its name is taken, or its question depends on the time."""
     if "." in name or compiler.policy.granted(name) is not None:
         why = "it has a dot" if "." in name else f"there is a table {name}"
         fix = "Take another name."

@@ -80,7 +80,7 @@ def _round(value: Any, margin: float | None, ends: Any, half: Half, step: int) -
 
 
 def flagged(answer: Answer) -> Answer:
-    """Return an answer with a column of flags beside each number."""
+    """Return an answer with a column of flags next to each number."""
     limited = {
         place for notice in answer.notices if isinstance(notice, LIMITS) for place in places(notice)
     }

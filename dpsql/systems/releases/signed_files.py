@@ -40,7 +40,7 @@ class CheckedRelease:
 
 @contextmanager
 def new_folder(target: Path) -> Iterator[Path]:
-    """Return a folder beside `target` that takes its name at the end, whole or not at all.
+    """Return a folder next to `target` that takes its name at the end, whole or not at all.
 
     Raises `UnusableFolder` if the target is not empty, or if its parent is not writable.
     """

@@ -1,1 +1,1 @@
-"""web: the same proxy over HTTP, for programs: a JSON interface beside the Postgres port."""
+"""web: the same proxy over HTTP, for programs: a JSON interface next to the Postgres port."""

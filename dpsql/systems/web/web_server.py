@@ -1,4 +1,4 @@
-"""The HTTP server beside the Postgres port: listening, TLS, limits on heads, and its end.
+"""The HTTP server next to the Postgres port: listening, TLS, limits on heads, and its end.
 
 Each of several databases has its own routes: SECURITY.md S35.
 """
