@@ -314,7 +314,7 @@ def test_rows_that_are_kept_take_more(proxy: Proxy) -> None:
 
 
 @pytest.mark.full("processes are started and killed")
-@pytest.mark.parametrize("style", ["parquet", "json"])
+@pytest.mark.parametrize("style", ["parquet", pytest.param("json", marks=pytest.mark.campaign)])
 def test_memory_does_not_grow_with_the_rows_of_a_file(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, style: str
 ) -> None:

@@ -86,7 +86,7 @@ def test_all_questions_by_all_paths(number: int, recorded: bool, tmp_path: Path)
     "numbers",
     [
         range(WORLDS),
-        pytest.param(range(WORLDS, 4 * WORLDS), marks=pytest.mark.full("further data sets")),
+        pytest.param(range(WORLDS, 4 * WORLDS), marks=pytest.mark.campaign),
     ],
 )
 def test_the_facts_are_those_that_hold(numbers: range, tmp_path: Path) -> None:

@@ -32,14 +32,14 @@ def test_a_divided_month_lasts_and_closed_months_are_free() -> None:
     check_periods(Scale(30, charts=2, months=1, drills=1, analysts=2))
 
 
-@pytest.mark.full("weeks of boards, three seconds")
+@pytest.mark.campaign
 def test_a_lifetime_ends_a_board_that_renews() -> None:
     lasted = over_windows(Scale(22, charts=1), "0.4", "0.15", "0.45")
     assert 10 < lasted.whole < 20
     assert not lasted.overspent
 
 
-@pytest.mark.full("weeks of boards, three seconds")
+@pytest.mark.campaign
 def test_a_lifetime_that_is_not_compared_is_overspent(monkeypatch: Patch) -> None:
     whole = debits._require_fits
 
