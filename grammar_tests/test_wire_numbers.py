@@ -140,6 +140,8 @@ WIDTHS = {
     "SUM(i::int)": type_oids.INT8,
     "MAX(n)::int": type_oids.INT4,
     "3000000000::int": type_oids.INT8,
+    "2147483647::int": type_oids.INT4,
+    "2147483648::int": type_oids.INT8,
 }
 """Types of whole numbers: int4 only where the type is and every value fits."""
 

@@ -32,7 +32,7 @@ from dpsql.model.vocabulary import WORD, Column, ColumnPolicy, Policy
 from dpsql.model.walk import relations, walk
 
 INT64, INT32 = 2**63, 2**31
-MOST_ROWS = 2**31
+MOST_ROWS = 2**31 - 1
 """Assumed upper limit of aggregated rows, including noise."""
 MOST_ERROR = 2.0**56
 """Standard error above which noise alone may need more than 64 bits: 2**62 is 64 times as much."""
@@ -142,7 +142,7 @@ class _Sizes(Columns):
         if column.type != INTEGER or column.type.width != INTEGER_WIDTH:
             return False
         interval = self.column(column.id).interval
-        return interval.is_bounded and interval.within(-INT32, INT32)
+        return interval.is_bounded and interval.within(-INT32, INT32 - 1)
 
     def _is_wide_scan(self, relation: Relation) -> bool:
         if not isinstance(relation, Scan):
