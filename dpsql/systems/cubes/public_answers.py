@@ -122,10 +122,6 @@ class PublicAnswer:
         return FreeTable(self.policy, tuple(self.rows(answer)))
 
 
-def _end_type(kind: SqlType) -> SqlType:
-    return INTERVAL if kind == INTERVAL else DOUBLE
-
-
 def _end(value: Any) -> Any:
     """Return an end of an interval as a value of its column."""
     if isinstance(value, int | float) or hasattr(value, "as_tuple"):
