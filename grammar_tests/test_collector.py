@@ -386,6 +386,8 @@ def test_only_a_refresh_shows_what_is_sealed(survey: Collection, store: ReportSt
     assert count() == 0
     collected = run(folder, "local", "collected", "visits").stdout
     assert collected == "reports: 10 waiting (1 of 3 posts), 30 sealed, 0 published\n"
+    assert run(folder, "refresh", "--periods", "2026-10").exit_code != 0
+    assert count() == 0
     refreshed = run(folder, "refresh")
     assert refreshed.stdout == "data version 2\n"
     assert refreshed.stderr == "visits has 30 more reports.\n"

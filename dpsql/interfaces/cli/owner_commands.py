@@ -38,12 +38,14 @@ if TYPE_CHECKING:
 def refresh(settings: CommandSettings, *, record: bool, periods: str | None) -> None:
     """Start a new data version: remembered answers and recorded facts no longer count.
 
-    With --periods, answers about other periods still count. Reports sealed by `dpsql local collect`
-    become rows. A running server reloads policy, users and certificate, and keeps its connections.
+    With --periods, answers about other periods still count. Without it, reports sealed by
+    `dpsql local collect` become rows. A running server reloads policy, users and
+    certificate, and keeps its connections.
     """
-    for name, rows in settings.publish(settings.policy):
-        note(f"{name} has {rows:,} more reports.")
-    if periods is not None:
+    if periods is None:
+        for name, rows in settings.publish(settings.policy):
+            note(f"{name} has {rows:,} more reports.")
+    else:
         names = [name.strip() for name in periods.split(",")]
         with settings.open(settings.policy) as proxy:
             proxy.refresh(names)
