@@ -19,6 +19,7 @@ from click.testing import CliRunner, Result
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+import dpsql
 from dpsql.answering import two_steps
 from dpsql.answering.joint_plan import read
 from dpsql.engines import Stop
@@ -475,6 +476,41 @@ def test_cells_of_a_measured_table_are_redrawn_with_its_noise(folder: Path) -> N
         drawn = [redraw_cells(table, sampler).parts[part] - table.parts[part] for _ in range(400)]
     variance = float(np.var(np.array(drawn)))
     assert variance == pytest.approx(float(table.noises[part].scale), rel=0.15)
+
+
+# --- the cursor's ---
+
+
+def test_a_cursor_draws_replicates_of_a_remembered_answer(folder: Path) -> None:
+    with dpsql.connect(str(folder / "dpsql.toml"), analyst="ana") as connection:
+        cursor = connection.cursor().execute(BY_COUNTRY)
+        before, rows = spent(folder), cursor.fetchall()
+        copies = cursor.replicates(400)
+        assert [[row[0] for row in copy] for copy in copies] == [[row[0] for row in rows]] * 400
+        spreads = np.array([[row[1] for row in copy] for copy in copies]).std(axis=0, ddof=1)
+        assert spreads == pytest.approx([row[1] for row in cursor.errors], rel=0.2)
+        assert spent(folder) == before
+
+        mixed = cursor.execute(
+            "SELECT country, COUNT(*) AS n, MAX(age) AS m FROM customers GROUP BY 1"
+        )
+        with pytest.raises(dpsql.NotSupportedError, match="chosen by noise"):
+            mixed.replicates()
+        cursor.executemany("SELECT COUNT(*) FROM customers WHERE age > ?", [[20], [30]])
+        with pytest.raises(dpsql.ProgrammingError, match="one SELECT"):
+            cursor.replicates()
+        with pytest.raises(dpsql.ProgrammingError, match="between 2 and"):
+            cursor.execute(BY_COUNTRY).replicates(1)
+
+
+def test_an_answer_that_is_forgotten_has_no_replicates_and_is_not_paid_again(folder: Path) -> None:
+    with dpsql.connect(str(folder / "dpsql.toml"), analyst="ana") as connection:
+        cursor = connection.cursor().execute(BY_COUNTRY)
+        before = spent(folder)
+        cursor._request = replace(request(BY_COUNTRY), sql="SELECT COUNT(*) FROM orders")
+        with pytest.raises(dpsql.ProgrammingError, match="execute the query again"):
+            cursor.replicates()
+        assert spent(folder) == before
 
 
 @pytest.mark.full("publishes a folder")

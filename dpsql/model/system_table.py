@@ -99,6 +99,7 @@ SYSTEMS = (
             "publish": "dpsql.systems.releases.publish:publish",
             "verify": "dpsql.systems.releases.publish:verify",
         },
+        values={"cursor.replicates": "dpsql.systems.releases.cursor_replicates:draw_rows"},
     ),
     SideSystem("risk", commands={"risk": "dpsql.systems.risk.risk:risk"}),
 )

@@ -27,9 +27,10 @@ from dpsql.interfaces.shown_intervals import PLAIN, show_answer
 from dpsql.model.errors import DpsqlError
 from dpsql.model.interval_ends import Halves, Intervals
 from dpsql.model.notices import marked
+from dpsql.model.system_table import load_value
 from dpsql.model.table import OnDemand
 from dpsql.model.tree import DOUBLE, Kind, Parameter
-from dpsql.model.vocabulary import Answer, Column, Receipt
+from dpsql.model.vocabulary import Answer, Column, Receipt, Request
 from dpsql.preparation.explanation import Explanation
 
 if TYPE_CHECKING:
@@ -116,6 +117,7 @@ class Cursor:
         self.connection = connection
         self.arraysize = 1
         self._results: _Results | None = None
+        self._request: Request | None = None
         self._next = 0
         self._stop = Stop()
         self._closed = False
@@ -195,18 +197,19 @@ class Cursor:
             self._keep((said,) if said.columns else ())
             return self
         errors, digits = self.connection.shown
-        plain = (self.connection.request(sql, one, options) for one in seq_of_parameters)
+        plain = [self.connection.request(sql, one, options) for one in seq_of_parameters]
         requests = (replace(request, flowing=flowing and errors == PLAIN) for request in plain)
         with self.connection.stopped_by(stop):
             ask = self.connection.answer
             results = (_translated(sql, partial(ask, one, stop)) for one in requests)
             self._keep(tuple(show_answer(r, errors, digits) for r in results))
+        self._request = plain[0] if len(plain) == 1 else None
         for answer in self._results.answers if self._results else ():
             _LOG.info("%s", cost_text(answer.receipt))
         return self
 
     def _keep(self, answers: tuple[Answer, ...]) -> None:
-        self._results = _Results(answers) if answers else None
+        self._results, self._request = _Results(answers) if answers else None, None
         self._next = 0
 
     # --- what was answered ---
@@ -274,6 +277,18 @@ class Cursor:
     def plot(self) -> Drawing:
         """Return a drawing of all numbers with errors, shown in a notebook or printed."""
         return Drawing(self._fetchable().whole)
+
+    def replicates(self, count: int = 100) -> list[list[Row]]:
+        """Return `count` copies of the rows, each with its noise drawn once more; free.
+
+        The standard deviation of a smooth statistic over the copies, times 1.96, is the half-width
+        of its 95 % interval around the statistic of the rows. Numbers for which this does not hold
+        are None. Raises NotSupportedError if it holds for none, and ProgrammingError if the answer
+        is no longer remembered.
+        """
+        self._fetchable()
+        draw: Callable[..., list[list[Row]]] = load_value("cursor.replicates")
+        return _translated("", partial(draw, self.connection.proxy, self._request, count))
 
     # --- fetching ---
 
