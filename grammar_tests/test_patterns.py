@@ -195,6 +195,28 @@ def test_no_text_keeps_a_pattern_busy(name: str) -> None:
     assert found.fetchall() == [(False,)]
 
 
+LONG = "%a" + "_" * 4_000 + "%b%"
+
+
+@pytest.mark.parametrize("test", ["LIKE", "ILIKE", "NOT LIKE"])
+@pytest.mark.parametrize("escape", ["", " ESCAPE '+'"])
+def test_a_constant_pattern_that_is_too_long_is_refused(test: str, escape: str) -> None:
+    """DuckDB fails on a program that is too large, where a row holds a text: after the charge."""
+    escape = "" if "ILIKE" in test else escape
+    asked = f"SELECT COUNT(*) AS n FROM orders WHERE note {test}"
+    with pytest.raises(Refused, match="at most 255 characters"):
+        compiled(f"{asked} '{LONG}'{escape}", *shop())
+    compiled(f"{asked} '{LONG[:255]}'{escape}", *shop())
+    compiled(f"{asked} '{LONG.replace('_', 'x').replace('%', 'y')}'{escape}", *shop())
+
+
+def test_a_pattern_without_a_limit_would_fail_on_a_text() -> None:
+    regex = like_sql.as_regex("%a" + "_" * 70_000 + "%b%")
+    matched = "SELECT regexp_full_match(s, ?, 's') FROM (SELECT chr(65) AS s)"
+    with pytest.raises(duckdb.Error, match="too large"):
+        duckdb.connect().execute(matched, [regex]).fetchall()
+
+
 def test_no_text_keeps_its_normal_form_busy() -> None:
     """Marks are sorted one by one, in the square of their number."""
     call = Call("nfc_normalize", (Ref(1, VARCHAR),), VARCHAR)

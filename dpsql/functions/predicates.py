@@ -29,14 +29,26 @@ def _like_type(types: row.Types) -> SqlType | None:
     return row.fixed(BOOLEAN, *(row.TEXT,) * len(types))(types) if len(types) in (2, 3) else None
 
 
+LONGEST_LIKE = 255
+"""Longest constant pattern with `%` or `_`, in characters: DuckDB fails on programs that are too
+large, and a text may keep a long one busy."""
+
+
+def _is_short(args: tuple[Expression, ...]) -> bool:
+    pattern = row.value_at(args, 1)
+    return (
+        not isinstance(pattern, str) or len(pattern) <= LONGEST_LIKE or not {"%", "_"} & {*pattern}
+    )
+
+
 def _well_escaped(args: tuple[Expression, ...]) -> bool:
     """Test for a literal pattern and escape character that DuckDB accepts: TRY does not catch its
     error.
 
     It raises on an escape of more or less than one character, and on a pattern that ends with one.
     """
-    if len(args) < 3:  # noqa: PLR2004
-        return True
+    if len(args) < 3 or not _is_short(args):  # noqa: PLR2004
+        return _is_short(args)
     pattern, escape = (arg.value if isinstance(arg, Literal) else None for arg in args[1:3])
     if not (isinstance(pattern, str) and isinstance(escape, str) and len(escape) == 1):
         return False
@@ -120,7 +132,11 @@ PREDICATES = (
         "not", lambda types: _logic_type(types) if len(types) == 1 else None, image=_not_values
     ),
     row.Function("like", _like_type, accepts=_well_escaped),
-    row.Function("ilike", lambda types: _like_type(types) if len(types) == 2 else None),  # noqa: PLR2004
+    row.Function(
+        "ilike",
+        lambda types: _like_type(types) if len(types) == 2 else None,  # noqa: PLR2004
+        accepts=_is_short,
+    ),
     row.Function("starts_with", row.fixed(BOOLEAN, row.TEXT, row.TEXT), called=(2, 2)),
     row.Function("contains", row.fixed(BOOLEAN, row.TEXT, row.TEXT), called=(2, 2)),
 )

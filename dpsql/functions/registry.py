@@ -19,7 +19,7 @@ from dpsql.functions.date_making import DATE_MAKING, DATE_TEXT, ZONED
 from dpsql.functions.dates import DATE_ARITHMETIC, DATES, PARTS, UNITS
 from dpsql.functions.elapsed import ELAPSED
 from dpsql.functions.numeric import INTEGERS, NUMERIC, TRANSCENDENTAL
-from dpsql.functions.predicates import PREDICATES
+from dpsql.functions.predicates import LONGEST_LIKE, PREDICATES
 from dpsql.functions.row import Args, Domain, Function, any_nullable
 from dpsql.functions.strings import FORMATS, PATTERNS, STRINGS, TEXTS
 from dpsql.functions.type_rules import conversion_raises
@@ -117,6 +117,8 @@ def unaccepted(call: tree.Call) -> Refused:
     if isinstance(part, str) and names and part not in names:
         near = nearest(part, names)
         facts["fix"] = f"Did you mean '{near}'?" if near else f"Parts are {', '.join(names)}."
+    if "like" in call.function and len(str(constants[1])) > LONGEST_LIKE:
+        facts["fix"] = f"Write a pattern of at most {LONGEST_LIKE} characters, or several of them."
     return Refused(Reason.UNSUPPORTED_FUNCTION, call.span, **facts)
 
 

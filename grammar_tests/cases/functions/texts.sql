@@ -315,3 +315,7 @@ SELECT CAST(segment AS CHAR(3)) AS s, segment::char AS c, COUNT(*) AS n FROM cus
 SELECT CAST(segment AS CHAR(3, 2)) AS s, COUNT(*) AS n FROM customers GROUP BY 1;
 -- dialect: postgres
 -- refuse: unsupported-syntax at 1:29
+
+-- case: a constant pattern that is too long
+SELECT COUNT(*) AS n FROM orders WHERE note LIKE '%a____________________________________________________________________________________________________________________________________________________________________________________________________________________________________________________________________%b%'
+-- refuse: unsupported-function at 1:40
