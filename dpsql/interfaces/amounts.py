@@ -179,3 +179,12 @@ def exact_text(value: Any) -> str:
             return spelled(value)
         case _:
             return str(value)
+
+
+def total_text(total: tuple[Decimal, Decimal] | None) -> str:
+    """Return (ε, δ) of everything together in words; None is no limit.
+
+    >>> total_text((Decimal(3), Decimal("1e-6")))
+    'at most ε = 3, δ = 1e-6'
+    """
+    return "no limit" if total is None else "at most ε = {}, δ = {}".format(*map(plain, total))

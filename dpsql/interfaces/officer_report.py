@@ -15,7 +15,7 @@ from html import escape
 from importlib.metadata import version
 from typing import Any
 
-from dpsql.interfaces.amounts import loss_text, plain, share_text
+from dpsql.interfaces.amounts import loss_text, plain, share_text, total_text
 from dpsql.interfaces.messages import printable
 from dpsql.ledgers import Entry, OwnerAct
 from dpsql.model.dataclass import dataclass
@@ -23,6 +23,7 @@ from dpsql.model.delegation import Delegation, chain_text
 from dpsql.model.vocabulary import Loss
 from dpsql.owner.query_costs import costs_by_source
 from dpsql.policy.budget_choices import risk
+from dpsql.policy.other_releases import total_guarantee
 from dpsql.preparation.question import unbounded
 from dpsql.proxy import Proxy
 
@@ -202,9 +203,19 @@ def _sums(proxy: Proxy, entries: Sequence[Entry]) -> ReportSection:
     rows = tuple(
         (name, loss_text(now[name], name), loss_text(loss, name)) for name, loss in ever.items()
     )
-    texts = ("Whoever reads the answers of all budgets learns at most the sum of their losses.",)
+    texts = ["Whoever reads the answers of all budgets learns at most the sum of their losses."]
+    policy = proxy.policy
+    texts += [
+        f"Other release: {r.name} (ε = {plain(r.epsilon)}, δ = {plain(r.delta)}). {r.about}"
+        for r in policy.releases
+    ]
+    if policy.releases:
+        texts.append(
+            f"All budgets and other releases together: {total_text(total_guarantee(policy))}."
+        )
     columns = ("accountant", "in this period", "since the first entry")
-    return ReportSection("sums", "What do all budgets cost together?", texts, columns, rows)
+    title = "What do all budgets cost together?"
+    return ReportSection("sums", title, tuple(texts), columns, rows)
 
 
 def _changes(proxy: Proxy, acts: Sequence[OwnerAct]) -> ReportSection:

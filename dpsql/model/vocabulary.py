@@ -21,6 +21,7 @@ from dpsql.model.delegation import Chain
 from dpsql.model.interval_ends import Halves, Intervals, intervals
 from dpsql.model.local_reports import LocalColumn
 from dpsql.model.notices import Notice
+from dpsql.model.other_release import OtherRelease
 from dpsql.model.periods import ChargedPeriods, PeriodRule
 from dpsql.model.prepared_store import PreparedStore
 from dpsql.model.privacy_loss import (
@@ -387,6 +388,7 @@ class Policy:
     moves: bool = False
     period: PeriodRule | None = None
     charged: tuple[str, ...] = ()
+    releases: tuple[OtherRelease, ...] = ()
 
     def table(self, name: str) -> TablePolicy | None:
         """Return the whole table called `name`, ignoring case and rights: for proofs."""

@@ -64,6 +64,7 @@ def bind(draft: Draft, schema: Schema, values_of: ValuesOf) -> vocabulary.Policy
         empty_rows=draft.empty_rows,
         caps=draft.caps,
         period=draft.period,
+        releases=draft.releases,
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from dpsql.ledgers import LedgerPlace
 from dpsql.model.dataclass import dataclass
 from dpsql.model.local_reports import Randomized
+from dpsql.model.other_release import OtherRelease
 from dpsql.model.periods import PeriodRule
 from dpsql.model.resources import Database, Limits
 from dpsql.model.tree import Value
@@ -186,6 +187,7 @@ class Draft:
     caps: tuple[Cap, ...] = ()
     accepted: tuple[AcceptedFinding, ...] = ()
     roles: tuple[DraftRole, ...] = ()
+    releases: tuple[OtherRelease, ...] = ()
     period: PeriodRule | None = None
 
     def is_column(self, link: Link) -> bool:

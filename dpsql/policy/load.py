@@ -39,6 +39,7 @@ from dpsql.policy.draft import (
 from dpsql.policy.file_sections import with_formats
 from dpsql.policy.limit_values import OF_ONE_UNIT, limit_of, limits_by
 from dpsql.policy.local_laws import law_of
+from dpsql.policy.other_releases import read_releases
 from dpsql.policy.policy_keys import KEYS, only_keys, read_values
 from dpsql.policy.renewals import read_renewal
 from dpsql.policy.role_sections import read_roles
@@ -138,6 +139,7 @@ def _draft(reader: Reader, folder: Path) -> Draft:
         caps=caps_of(reader, budgets, analysts),
         accepted=accepted_findings(reader.table("check")),
         roles=read_roles(reader, tuple(persons)),
+        releases=read_releases(reader),
         period=read_periods(reader.table("privacy_unit")),
     )
     _check_names(draft, reader)

@@ -224,6 +224,10 @@ KEYS: dict[str, tuple[PolicyKey, ...]] = {
         PolicyKey("epsilon"), PolicyKey("delta", "the most"),
         *AS_OF_A_POT,
     ),
+    "releases.R": (
+        PolicyKey("epsilon", read=_epsilon, needed=True), PolicyKey("delta", "the guarantee of that release; δ by default 0", _delta),
+        PolicyKey("about", "what was released, and where it stands", Reader.text),
+    ),
     "roles.R": (
         PolicyKey("analysts"), PolicyKey("groups", "who has the role: analysts of this policy, and all analysts of a `[groups.G]`"),
         PolicyKey("tables", '`"all"`, a list of tables, or a table `[roles.R.tables.T]` for each', draft="Each analyst may use all of this. Uncomment this to grant a part; for columns and rows see dpsql help policy. Then each analyst needs a role."),

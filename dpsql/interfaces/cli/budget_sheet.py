@@ -9,14 +9,16 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from dpsql.interfaces.amounts import loss_text, plain, rounded, share_text
+from dpsql.interfaces.amounts import loss_text, plain, rounded, share_text, total_text
 from dpsql.interfaces.cli.terminal import columns
 from dpsql.interfaces.messages import printable
 from dpsql.interfaces.tables import sheet
 from dpsql.ledgers import CurrentWindow, Stopped, altered, removed
 from dpsql.model.vocabulary import LIFETIME, Loss
+from dpsql.policy.other_releases import total_guarantee
 
 if TYPE_CHECKING:
+    from dpsql.model.vocabulary import Policy
     from dpsql.preparation.question import Standing
     from dpsql.proxy import Proxy
 
@@ -32,6 +34,7 @@ _HEADERS = (
     "limit",
 )
 _SPENDERS = ("analyst", "budget", "spent", "of the budget")
+_RELEASES = ("other release", "ε", "δ", "about")
 _WINDOW = timedelta(days=28)
 _MOST_CHARGES = 2_000
 """Maximum number of charges for the present rate, within the last `_WINDOW`."""
@@ -55,6 +58,7 @@ def budgets_text(proxy: Proxy) -> str:
             for analyst, pot, spent in spenders
         ]
         lines += ["", *sheet(_SPENDERS, rows, room)]
+    lines += _releases_text(proxy.policy, room)
     return "\n".join(lines)
 
 
@@ -112,6 +116,21 @@ def _filters(pot: Standing) -> list[dict[str, Any]]:
             "holds": use.holds,
         }
         for use in list_filters(pot.budget.accountant, pot.spent, pot.limit)
+    ]
+
+
+def _releases_text(policy: Policy, room: int | None) -> list[str]:
+    """Return a row for each other release of the same data, and the sum with all budgets."""
+    if not policy.releases:
+        return []
+    rows = [
+        (printable(each.name), plain(each.epsilon), plain(each.delta), printable(each.about))
+        for each in policy.releases
+    ]
+    return [
+        "",
+        *sheet(_RELEASES, rows, room),
+        f"All of this together: {total_text(total_guarantee(policy))}.",
     ]
 
 
@@ -216,8 +235,30 @@ def budgets_json(proxy: Proxy) -> str:
         {"title": each.title, "spent": _amounts(each.spent)}
         for each in unbounded(policy.budgets, policy.caps, proxy.ledger)
     ]
-    standings = {"budgets": pots, "unbounded": endless, "analysts": analysts, "removed": gone}
+    standings = {
+        "budgets": pots,
+        "unbounded": endless,
+        "analysts": analysts,
+        "removed": gone,
+        **_releases(policy),
+    }
     return json.dumps(standings, ensure_ascii=False, indent=2)
+
+
+def _releases(policy: Policy) -> dict[str, object]:
+    """Return the other releases, and what they and all budgets promise together."""
+    releases = [
+        {
+            "name": each.name,
+            "epsilon": float(each.epsilon),
+            "delta": float(each.delta),
+            "about": each.about,
+        }
+        for each in policy.releases
+    ]
+    total = total_guarantee(policy)
+    together = total and {"epsilon": float(total[0]), "delta": float(total[1])}
+    return {"releases": releases, "together": together}
 
 
 def _document(proxy: Proxy, pot: Standing) -> dict[str, object]:
