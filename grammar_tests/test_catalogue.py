@@ -145,6 +145,13 @@ def test_vectors_are_vectors_and_count_from_zero(catalogue: Catalogue) -> None:
     assert answer.rows == [([1], [3124], 1, None)]
 
 
+def test_a_doubled_label_of_jsonb_has_its_last_value(catalogue: Catalogue) -> None:
+    listed = "(VALUES ('bb', '1'), ('a', '2'), ('bb', '3')) AS s(name, kind)"
+    agg = "SELECT jsonb_object_agg(name, kind{}) FROM " + listed
+    assert rows(catalogue, agg.format("")) == [('{"a": "2", "bb": "3"}',)]
+    assert rows(catalogue, agg.format(" ORDER BY kind DESC")) == [('{"a": "2", "bb": "1"}',)]
+
+
 def test_a_lone_values_keeps_its_order(catalogue: Catalogue) -> None:
     listed = "(VALUES ('b', '25'::oid), ('a', '20'::oid), ('c', '16'::oid)) AS s(name, kind)"
     told = rows(catalogue, f"SELECT name, format_type(kind, -1) FROM {listed}")

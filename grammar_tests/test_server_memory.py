@@ -138,6 +138,11 @@ def by_savepoint(name: str) -> list[Message]:
     return [Query(f"SAVEPOINT {name}")]
 
 
+def by_view(name: str) -> list[Message]:
+    view = f"CREATE OR REPLACE TEMP VIEW v AS SELECT '{'x' * 20_000}' AS {name}"
+    return [Query(f"{view}; SAVEPOINT {name}")]
+
+
 WAYS = by_statement, by_value, by_rows, by_cursor, by_sql, by_savepoint
 
 
@@ -182,6 +187,15 @@ def test_what_an_analyst_keeps_is_limited_and_takes_nothing_of_others(proxy: Pro
         client.session.end()
     assert server.taken["ana"] == 0
     assert fill(Client(proxy, server.of("ana")), by_value) == counts[0]
+
+
+def test_the_views_of_savepoints_are_counted(proxy: Proxy) -> None:
+    """Otherwise 200 savepoints, which is their limit, would keep 200 views."""
+    account = ServerBytes(LIMITS, shares=2).of("ana")
+    client = Client(proxy, account)
+    assert 10 < fill(client, by_view) < 60
+    client.query("ROLLBACK")
+    assert account.taken == 0
 
 
 def test_all_sessions_together_keep_half_of_the_servers_memory(proxy: Proxy) -> None:

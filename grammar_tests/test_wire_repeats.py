@@ -6,7 +6,17 @@ from threading import Event, Thread
 
 import pytest
 
-from dpsql.interfaces.pgwire.frontend import Bind, Describe, Execute, Message, Parse, Query, Sync
+from dpsql.interfaces.pgwire.frontend import (
+    Bind,
+    Close,
+    Describe,
+    Execute,
+    Message,
+    Parse,
+    Query,
+    Sync,
+)
+from dpsql.interfaces.pgwire.repeats import MOST_BYTES
 from dpsql.ledgers import sqlite
 from dpsql.proxy import Proxy
 from grammar_tests.proxy_kit import never_twice, request
@@ -167,3 +177,24 @@ def test_it_does_not_wait_for_who_writes_the_ledger(client: Client) -> None:
     done.set()
     thread.join()
     assert again(client, Query(COUNT)) == told
+
+
+def test_what_replies_keep_alive_is_counted(client: Client) -> None:
+    """A closed statement would stay in memory, for free, as long as a reply of a few bytes."""
+    for n in range(8):
+        text = f"SELECT 1 AS a WHERE 1 IN ({'1, ' * 300} 1)"
+        answer(client, Parse(f"s{n}", text, ()), Sync())
+        told = answer(client, Bind("", f"s{n}", (), (), ()), Execute("", 0), Sync())
+        assert again(client, Bind("", f"s{n}", (), (), ()), Execute("", 0), Sync()) == told
+        answer(client, Close(False, f"s{n}"), Sync())
+    kept = client.session._repeats._answers._values.values()
+    used = {id(statement): statement for repeat in kept for _, statement in repeat.used}
+    assert 100_000 < sum(statement.size for statement in used.values()) <= MOST_BYTES
+
+
+def test_replies_under_other_settings_are_not_kept(client: Client) -> None:
+    for n in range(3):
+        answer(client, Query(f"SET search_path = '{n}{'x' * 1000}'"))
+        answer(client, Query("SELECT 1"))
+        assert again(client, Query("SELECT 1")) is not None
+    assert len(client.session._repeats._answers._values) == 1

@@ -37,10 +37,22 @@ def price_text(plan: JointPlan) -> str:
     """Return the total price in one line."""
     unit, count = plan.account.budget.accountant, len(plan.questions)
     if plan.price == Loss(0):
-        return f"{count} statements cost nothing: what they ask is remembered, or public"
+        verb, who = ("costs", "it asks") if count == 1 else ("cost", "they ask")
+        return f"{counted(count, 'statement')} {verb} nothing: what {who} is remembered, or public"
     price, alone = loss_text(plan.price, unit), loss_text(plan.alone, unit)
     worth = plain(plan.account.epsilon)
+    if count == 1:
+        return f"1 statement costs ε = {worth} ({price})"
     return f"{count} statements cost ε = {worth} ({price}) together, {alone} one by one"
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a number with its noun.
+
+    >>> counted(1, "table"), counted(2, "table")
+    ('1 table', '2 tables')
+    """
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def _row(

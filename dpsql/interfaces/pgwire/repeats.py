@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from dpsql.interfaces.pgwire.frontend import Bind, Describe, Execute, Message, Parse, Query, Sync
+from dpsql.interfaces.pgwire.kept_bytes import FLAT
 from dpsql.interfaces.pgwire.outcomes import Outcome
 from dpsql.interfaces.pgwire.portals import PreparedStatement
 from dpsql.model.bounded_cache import BoundedCache
 from dpsql.model.dataclass import dataclass
 
-MOST_BYTES = 1 << 18
-"""Maximum number of bytes of one session, including texts of statements."""
+MOST_BYTES = 1 << 19
+"""Maximum number of bytes of one session, including the statements that its replies need."""
 
 Statements = Mapping[str, PreparedStatement]
 
@@ -26,7 +27,8 @@ class Repeat:
     """The reply to a batch, and its conditions.
 
     `used` are the statements that the batch names. `left` is the unnamed statement that it leaves.
-    `size` includes the texts and values of the batch. `outcomes` are its log entries.
+    `size` includes the texts and values of the batch, and these statements, which the reply keeps
+    alive. `outcomes` are its log entries.
     """
 
     data: bytes
@@ -40,12 +42,20 @@ class Repeat:
 class Repeats:
     """The batches of one session that can be answered from the cache.
 
+    All are under the same settings and views: a reply under others takes the place of all.
+    SECURITY.md S18.
+
     >>> Repeats().get((Query("SELECT 1"),), (), {}) is None
     True
     """
 
     def __init__(self) -> None:
-        self._answers: BoundedCache[Repeat] = BoundedCache(MOST_BYTES, lambda repeat: repeat.size)
+        self._settings: object = None
+        self._answers = self._empty()
+
+    @staticmethod
+    def _empty() -> BoundedCache[Repeat]:
+        return BoundedCache(MOST_BYTES, lambda repeat: repeat.size)
 
     def get(
         self, messages: tuple[Message, ...], settings: object, statements: Statements
@@ -53,7 +63,7 @@ class Repeats:
         """Return the cached reply to a batch with the same statements. The caller checks the
         stamp.
         """
-        repeat = self._answers.get((messages, settings))
+        repeat = self._answers.get(messages) if settings == self._settings else None
         if repeat is None or any(statements.get(name) is not used for name, used in repeat.used):
             return None
         return repeat
@@ -71,9 +81,13 @@ class Repeats:
         parsed = any(isinstance(message, Parse) for message in messages)
         used = tuple((name, statements[name]) for name in sorted(_used(messages)))
         left = statements[""] if parsed else None
-        size = len(data) + sum(map(_size, messages))
+        kept = {id(each): each for each in (left, *(each for _, each in used)) if each is not None}
+        size = FLAT * (1 + len(outcomes)) + len(data) + sum(map(_size, messages))
+        size += sum(each.size for each in kept.values())
+        if settings != self._settings:
+            self._settings, self._answers = settings, self._empty()
         self._answers.put(
-            (messages, settings),
+            messages,
             Repeat(data=data, size=size, stamp=stamp, used=used, left=left, outcomes=outcomes),
         )
 

@@ -199,7 +199,7 @@ class Runner:
             self.transaction.settings.reset(None)
             self.statements.clear()
         if what in (Discarded.ALL, Discarded.TEMP):
-            self.transaction.views = ()
+            self.transaction.change_views(())
         return Result(None, (), f"DISCARD {what.value}")
 
     # --- views ---
@@ -212,13 +212,13 @@ class Runner:
                 if described.parameters:
                     raise Fault("42P02", "there is no parameter $1")
                 own = tuple(c for c in described.columns or () if not c.errors)
-                transaction.views = created(command, own, transaction.views)
+                transaction.change_views(created(command, own, transaction.views))
                 return Result(None, (), "CREATE VIEW")
             case DropViews(names=names, missing=missing):
                 absent = sorted(set(names) - {view.name for view in transaction.views})
                 if absent and not missing:
                     raise Fault("42P01", f'view "{absent[0]}" does not exist')
-                transaction.views = tuple(v for v in transaction.views if v.name not in names)
+                transaction.change_views(tuple(v for v in transaction.views if v.name not in names))
                 notices = tuple(f'view "{name}" does not exist, skipping' for name in absent)
                 return Result(None, (), "DROP VIEW", notices=notices)
 

@@ -1,12 +1,17 @@
-"""Transactions as state of settings, views and cursors, since nothing is written."""
+"""Transactions as state of settings, views and cursors, since nothing is written.
+
+SECURITY.md S18.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from sys import getsizeof
 from typing import TypeAlias
 
 from dpsql.interfaces.pgwire.catalogue.listed_views import Views
 from dpsql.interfaces.pgwire.faults import Fault
-from dpsql.interfaces.pgwire.kept_bytes import KeptItems
+from dpsql.interfaces.pgwire.kept_bytes import FLAT, KeptItems, size_of_values
 from dpsql.interfaces.pgwire.portals import Portal, Warned, keep_portals
 from dpsql.interfaces.pgwire.settings import SessionSettings
 from dpsql.model.dataclass import dataclass, field
@@ -36,6 +41,7 @@ class Transaction:
     _start: _Saved | None = None
     _marks: list[_Mark] = field(default_factory=list)
     _opened: int = 0
+    _counted: int = 0
 
     def open(self, portal: Portal) -> None:
         """Store a new portal under its name. Raises `Fault` if there is no room for it."""
@@ -47,7 +53,9 @@ class Transaction:
         """Open a transaction. Returns a warning if one is open."""
         if self.status != IDLE:
             return "25001", "there is already a transaction in progress"
-        self.status, self._start = OPEN, self._saved()
+        saved = self._saved()
+        self._count(self.views, (saved,))
+        self.status, self._start = OPEN, saved
         return None
 
     def finish(self, *, commit: bool) -> tuple[str, Warned]:
@@ -59,6 +67,7 @@ class Transaction:
         if not committed and self._start is not None:
             self._restore(self._start)
         self.status, self._start, self._marks = IDLE, None, []
+        self._count(self.views, ())
         self.over()
         return "COMMIT" if committed else "ROLLBACK", None
 
@@ -77,7 +86,9 @@ class Transaction:
         self._require_open("SAVEPOINT")
         if len(self._marks) >= MOST_SAVEPOINTS:
             raise Fault("53400", f"A transaction has at most {MOST_SAVEPOINTS} savepoints.")
-        self._marks.append(_Mark(name, self._saved(), self._opened))
+        saved = self._saved()
+        self._count(self.views, (*self._kept(), saved))
+        self._marks.append(_Mark(name, saved, self._opened))
 
     def release(self, name: str, *, rollback: bool) -> None:
         """Release a savepoint and later ones, or roll back to it. Raises `Fault`."""
@@ -91,10 +102,30 @@ class Transaction:
             self.status = OPEN
             self._restore(mark.saved)
             self.portals.drop_unless(lambda _, p: p.hold or p.number <= mark.portals)
+        self._count(self.views, self._kept())
+
+    def change_views(self, views: Views) -> None:
+        """Set the views. Raises `Fault` if there is no room for them."""
+        self._count(views, self._kept())
+        self.views = views
 
     def key(self) -> object:
         """Return a key that is equal as long as settings and views are."""
         return self.settings.key(), self.views
+
+    def _kept(self) -> tuple[_Saved, ...]:
+        """Return the states to which the transaction can go back."""
+        start = () if self._start is None else (self._start,)
+        return (*start, *(mark.saved for mark in self._marks))
+
+    def _count(self, views: Views, kept: Sequence[_Saved]) -> None:
+        """Count the bytes of views and of these states. Raises `Fault` if there is no room."""
+        every = {id(view): view for each in (views, *(saved[1] for saved in kept)) for view in each}
+        size = sum(FLAT * (1 + len(v.columns)) + getsizeof(v.text) for v in every.values())
+        for settings, _ in kept:
+            size += FLAT + sum(getsizeof(d) + size_of_values(d.values()) for d in settings)
+        self.portals.account.change(size - self._counted)
+        self._counted = size
 
     def _saved(self) -> _Saved:
         return self.settings.saved(), self.views

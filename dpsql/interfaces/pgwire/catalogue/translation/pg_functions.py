@@ -236,7 +236,7 @@ def aggregate(name: str, items: list[Term], distinct: str, order: str) -> Term:
     if name == "json_object_agg":
         return pg_json.json_object_agg(items, distinct, order)
     if name == "jsonb_object_agg":
-        return pg_json.jsonb_object_agg(items, distinct)
+        return pg_json.jsonb_object_agg(items, distinct, order)
     oid = AGGREGATES[name]
     if name == "array_agg":
         oid = oids.ARRAYS.get(items[0].oid) or refuse("an array of this type")

@@ -109,11 +109,15 @@ def json_object_agg(items: Sequence[Term], distinct: str, order: str) -> Term:
     return Term(f"('{{ ' || {listed} || ' }}')", oids.JSON, "json_object_agg")
 
 
-def jsonb_object_agg(items: Sequence[Term], distinct: str) -> Term:
-    """Translate JSONB_OBJECT_AGG, which sorts short labels first."""
+def jsonb_object_agg(items: Sequence[Term], distinct: str, order: str) -> Term:
+    """Translate JSONB_OBJECT_AGG: short labels first, and the last value of each label."""
     label, value = _labelled(items, distinct)
     text = f"CAST({label.sql} AS VARCHAR)"
-    listed = f"string_agg({_pair(label, value, ': ')}, ', ' ORDER BY strlen({text}), {text})"
+    pair = f"{{'n': strlen({text}), 'k': {text}, 'p': {_pair(label, value, ': ')}}}"
+    later = "list_transform(l[i + 1:], lambda o: o.k)"
+    last = f"list_filter(l, lambda e, i: NOT list_contains({later}, e.k))"
+    pairs = f"list_transform([list({pair}{order})], lambda l: list_sort({last}))[1]"
+    listed = f"array_to_string(list_transform({pairs}, lambda e: e.p), ', ')"
     return Term(f"('{{' || {listed} || '}}')", oids.JSONB, "jsonb_object_agg")
 
 
