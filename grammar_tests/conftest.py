@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Generator, Iterator, Sequence
+from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ from grammar_tests.proxy_kit import shop
 from grammar_tests.session_kit import Client
 from grammar_tests.skips import complaint
 
+HERE = Path(__file__).resolve().parent
 UNSELECTED = pytest.StashKey[int]()
 REST = (
     "`pytest -m full` runs the slow ones, `pytest -m campaign` and `pytest -m tools` those by hand."
@@ -101,6 +104,12 @@ def beside_one_another(items: Sequence[pytest.Item]) -> list[pytest.Item]:
     return [item for _, item in sorted(enumerate(items), key=place)]
 
 
+def order_of(files: Sequence[str], worker: int, workers: int) -> list[str]:
+    """The files in the order in which a worker imports them."""
+    first = worker * len(files) // workers
+    return [*files[first:], *files[:first]]
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Fork the workers of most tests: before the fixtures of a module."""
@@ -137,9 +146,24 @@ def pytest_testnodedown(node: Any) -> None:
     node.config.stash[UNSELECTED] = max(node.config.stash[UNSELECTED], output.get("unselected", 0))
 
 
-def pytest_collection() -> None:
+def pytest_collection(session: pytest.Session) -> None:
     """Thousands of collected tests are not looked through at every garbage collection."""
     gc.disable()
+    worker = getattr(session.config, "workerinput", None)
+    if worker is not None and HERE in {Path(each).resolve() for each in session.config.args}:
+        import_from(int(worker["workerid"].removeprefix("gw")), worker["workercount"])
+
+
+def import_from(worker: int, workers: int) -> None:
+    """Import the test files, each worker from another one on.
+
+    On a fresh clone pytest rewrites and Python compiles all of them. Workers that began with the
+    same file would do so all at once, and all in vain but one.
+    """
+    files = sorted(path.stem for path in HERE.glob("test_*.py"))
+    for name in order_of(files, worker, workers):
+        with suppress(Exception, pytest.skip.Exception):  # is raised again where it is reported
+            import_module(f"{__package__}.{name}")
 
 
 COLLECTED = 50_000, 20, 20

@@ -78,6 +78,8 @@ def binds(engine: DuckDBEngine, *asked: Unrun) -> bool:
     return True
 
 
+PARTS = 10
+"""Tests among which the cases are divided."""
 BINDS = (
     Unrun("SELECT name, pay + 1 AS a, mood FROM people"),
     Unrun("SELECT * FROM names JOIN visits ON d IS NOT NULL"),
@@ -206,13 +208,16 @@ def test_a_list_that_is_watched_is_bound_before_its_charge(
         assert contents(tmp_path / "shop.ledger") == before
 
 
-@pytest.mark.full("further data sets, and all their neighbours")
-def test_cases_bind_on_the_empty_twin(tmp_path: Path) -> None:
-    """Every statement of every third accepted case, the outer ones included."""
+@pytest.mark.full("a slice of a campaign")
+@pytest.mark.parametrize(
+    "part", [0, *(pytest.param(part, marks=pytest.mark.campaign) for part in range(1, PARTS))]
+)
+def test_cases_bind_on_the_empty_twin(part: int, tmp_path: Path) -> None:
+    """Every statement of every tenth accepted case, the outer ones included."""
     shop(tmp_path)
     failed = []
     with DuckDBEngine(Database("duckdb", str(tmp_path / "shop.duckdb")), SMALL) as engine:
-        for case in ACCEPTED[::3]:
+        for case in ACCEPTED[part::PARTS]:
             plan = over_the_shop(case)
             if plan.plan is not None and not binds(engine, *statements(plan)):
                 failed.append(case.id)

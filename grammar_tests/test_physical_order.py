@@ -29,8 +29,8 @@ from grammar_tests.casefile import Case
 from grammar_tests.laws import PlainEngine, compiled, integers, without_kernel
 from grammar_tests.physical_worlds import CROWD, WORLDS, finite, native, rows, world_of
 
-EVERY, OF_FULL = 400, 100
-"""One pair in so many of a case and a world is compared in each run, and in a full one."""
+OF_FULL = 100
+"""One pair in so many of a case and a world is compared in the full tier."""
 CANONICAL = {
     column: f"CASE WHEN NOT isnan({column}) THEN {column} + 0.0 END"
     for column in ("discount", "income")
@@ -87,25 +87,9 @@ def differs(sql: str, name: str, dialect: str = "duckdb") -> bool:
     return integers(theirs, there.engine) != expected
 
 
-FEW_WORLDS = 8
-"""The default tier compares one world in so many."""
-MARKS = {
-    EVERY: (),
-    OF_FULL: (pytest.mark.full("more pairs of a case and a world"),),
-    1: (pytest.mark.campaign,),
-}
-
-
 @pytest.mark.full("measures neighbours or further data sets")
-@pytest.mark.parametrize(
-    ("name", "every"),
-    [
-        pytest.param(name, every, marks=marks)
-        for every, marks in MARKS.items()
-        for place, name in enumerate(WORLDS)
-        if marks or place % FEW_WORLDS == 0
-    ],
-)
+@pytest.mark.parametrize("every", [OF_FULL, pytest.param(1, marks=pytest.mark.campaign)])
+@pytest.mark.parametrize("name", WORLDS)
 def test_integers_depend_on_the_rows_alone(name: str, every: int) -> None:
     assert not differing((case for case in CASES if chosen(case, name, every)), name)
 

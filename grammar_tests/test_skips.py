@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from grammar_tests.conftest import order_of
 from grammar_tests.skips import ANYWHERE, PACKAGES, REASONS
 
 ROOT = Path(__file__).parent.parent
@@ -71,3 +72,10 @@ def test_ci_knows_every_program() -> None:
     text = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     missing = set(re.findall(r"(?m)^\s*(?:.*\|\| )?(?:debian|absent) ([\w-]+)", text))
     assert missing == set(REASONS.values()) - {ANYWHERE, PACKAGES}
+
+
+def test_each_worker_begins_to_import_at_another_file() -> None:
+    files = [f"test_{letter}" for letter in "abcdefg"]
+    orders = [order_of(files, worker, 3) for worker in range(3)]
+    assert [order[0] for order in orders] == ["test_a", "test_c", "test_e"]
+    assert all(sorted(order) == files for order in orders)
