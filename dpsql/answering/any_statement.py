@@ -79,8 +79,8 @@ def describe_any(
         said = parts.compiler.describe(request, places, declared, parts.stop)
     except Refused as refused:
         numbered = replace(request, parameters=(1,) * len(places))
-        other = _instead(parts, numbered, refused)
-        return other.signature(parts, request, places, declared)
+        parts, request = _instead(parts, numbered, refused).inside(parts, request)
+        return describe_any(parts, request, places, declared)
     if isinstance(said, Signature):
         return said
     if parts.compiler.policy.period is not None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from dpsql.answering.any_statement import ask_any, describe_any, explain_any
+from dpsql.answering.any_statement import ask_any, explain_any
 from dpsql.answering.side_systems import NoSystems, Parts
 from dpsql.engines import Engine, ScratchTable, Stop
 from dpsql.engines.broadcast_tables import narrowed
@@ -19,14 +19,13 @@ from dpsql.model.errors import Reason, Refused
 from dpsql.model.notices import Notice
 from dpsql.model.table import Repeated, Table
 from dpsql.model.table_names import DATABASE, FIRST
-from dpsql.model.tree import Span, SqlType, identifier
+from dpsql.model.tree import identifier
 from dpsql.model.vocabulary import Answer, Policy, Receipt, Request, TablePolicy
 from dpsql.preparation.compilation import Compiler
 from dpsql.preparation.engine_kinds import dialects
 from dpsql.preparation.explanation import Explanation, unknown_errors
 from dpsql.preparation.public_data import PublicTables
 from dpsql.preparation.question import account
-from dpsql.preparation.signature import Signature
 from dpsql.vault.vault import Vault
 
 
@@ -131,7 +130,7 @@ class TablesAlone:
         """Answer as `Proxy.ask` does. The errors of all numbers are unknown."""
         request = replace(request, flowing=False)
         try:
-            given = ask_any(self.parts(parts), request)
+            given = ask_any(*self.inside(parts, request))
         except Refused as refused:
             if refused.reason is not Reason.UNKNOWN_TABLE:
                 raise
@@ -152,21 +151,11 @@ class TablesAlone:
 
     def explain(self, parts: Parts, request: Request) -> Explanation:
         """Explain as `Proxy.explain` does."""
-        return self._doubted(explain_any(self.parts(parts), request))
+        return self._doubted(explain_any(*self.inside(parts, request)))
 
-    def signature(
-        self,
-        parts: Parts,
-        request: Request,
-        places: Sequence[Span],
-        declared: Sequence[SqlType | None],
-    ) -> Signature:
-        """Describe as `Proxy.signature` does."""
-        return describe_any(self.parts(parts), request, places, declared)
-
-    def parts(self, parts: Parts) -> Parts:
+    def inside(self, parts: Parts, request: Request) -> tuple[Parts, Request]:
         """Return parts that know these tables alone."""
-        return Parts(self.compiler, self.vault, NoSystems(), parts.stop)
+        return Parts(self.compiler, self.vault, NoSystems(), parts.stop), request
 
     def _doubted(self, explanation: Explanation) -> Explanation:
         """Return a plan with unknown errors (NaN)."""

@@ -6,7 +6,7 @@ They are listed in `dpsql.model.system_table`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from threading import Lock
 from typing import Any, Protocol, TypeVar
@@ -16,12 +16,10 @@ from dpsql.engines import Stop
 from dpsql.model.dataclass import dataclass
 from dpsql.model.errors import MissingExtra, Reason, Refused
 from dpsql.model.system_table import KINDS, SYSTEMS, load
-from dpsql.model.tree import Span, SqlType
 from dpsql.model.vocabulary import Answer, Column, Request, TablePolicy
 from dpsql.preparation.compilation import Compiler
 from dpsql.preparation.explanation import Explanation
 from dpsql.preparation.question import Question
-from dpsql.preparation.signature import Signature
 from dpsql.vault.vault import Vault
 
 T_co = TypeVar("T_co", covariant=True)
@@ -53,14 +51,8 @@ class OtherAnswers(Protocol):
     def explain(self, parts: Parts, request: Request) -> Explanation:
         """Explain as `Proxy.explain` does."""
 
-    def signature(
-        self,
-        parts: Parts,
-        request: Request,
-        places: Sequence[Span],
-        declared: Sequence[SqlType | None],
-    ) -> Signature:
-        """Describe as `Proxy.signature` does."""
+    def inside(self, parts: Parts, request: Request) -> tuple[Parts, Request]:
+        """Return the request that a compiler can describe, and the parts with this compiler."""
 
 
 class PaidSource(Protocol):

@@ -213,12 +213,6 @@ def _whole(value: int, span: Span) -> Literal:
     return Literal(value, INTEGER, span)
 
 
-def _step(part: str, count: Expression, moment: Expression, span: Span) -> Expression:
-    unit, size = UNITS["millisecond" if part == "milliseconds" else part]
-    number = count if size == 1 else Call("mul", (count, _whole(size, span)), span=span)
-    return _with_kind(later(moment, Duration(((unit, number),)), span), moment, part in _DAYS, span)
-
-
 def _with_kind(moved: Expression, moment: Expression, whole: bool, span: Span) -> Expression:  # noqa: FBT001
     """Return a moved time with the type of the time before, where the step is of whole days."""
     return Call("of_same_kind", (moved, moment), span=span) if whole else moved
@@ -241,7 +235,11 @@ def _date_add(
             trunc = Call("date_trunc", (_text(part, span), time), span=span)
             return Cast(trunc, TIMESTAMP, span=span)
         case _:
-            return _step(part, count, moment, span)
+            unit, size = UNITS["millisecond" if part == "milliseconds" else part]
+            number = count if size == 1 else Call("mul", (count, _whole(size, span)), span=span)
+            return _with_kind(
+                later(moment, Duration(((unit, number),)), span), moment, part in _DAYS, span
+            )
 
 
 def _date_diff(

@@ -192,10 +192,6 @@ def _ordered(node: exp.Expression) -> str:
     return f"{'' if node.this is None else _text(node.this) + ' '}ORDER BY {keys}"
 
 
-def _within(node: exp.Expression) -> str:
-    return f"{_text(node.this)[:-1]} {_ordered(node.expression)})"
-
-
 def _window(node: exp.Expression) -> str:
     keys = node.args.get("partition_by") or []
     order = node.args.get("order")
@@ -233,5 +229,5 @@ _WRITERS: Mapping[type[exp.Expression], Callable[[exp.Expression], str]] = {
     exp.Trim: lambda node: f'"trim"({_text(node.this)})',
     exp.TryCast: _cast,
     exp.Window: _window,
-    exp.WithinGroup: _within,
+    exp.WithinGroup: lambda node: f"{_text(node.this)[:-1]} {_ordered(node.expression)})",
 }

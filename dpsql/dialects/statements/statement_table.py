@@ -42,27 +42,23 @@ _LONGEST_LISTING = 1_000
 """Maximum length of a text that is read as a listing."""
 
 
-def read_statement(piece: Piece) -> commands.Statement:
-    """Parse a statement. Raises `Refused` (SYNTAX) with its place in the piece.
+def session_command(piece: Piece) -> commands.Command:
+    """Parse a statement for a session, which asks the proxy for listings and side systems.
+
+    Raises `Refused` (SYNTAX) with its place in the piece.
 
     >>> from dpsql.dialects.postgres.words import pieces
-    >>> read_statement(*pieces("SET LOCAL dpsql.epsilon = 0.5"))
+    >>> session_command(*pieces("SET LOCAL dpsql.epsilon = 0.5"))
     SetValue(name='dpsql.epsilon', value='0.5', local=True)
     """
     said = _of_rows(piece, _ROWS)
-    if said is not None:
+    if said is not None and not isinstance(
+        said, commands.Listing | creations.Creation | creations.Drop
+    ):
         return said
     if tuple(word.value for word in islice(words(piece.text), len(_UNLOCK_ALL) + 1)) == _UNLOCK_ALL:
         return commands.UnlockAll()
     return (_config(piece) if _CONFIG in piece.text.lower() else None) or commands.Ask(piece)
-
-
-def session_command(piece: Piece) -> commands.Command:
-    """Parse a statement for a session, which asks the proxy for listings and side systems."""
-    said = read_statement(piece)
-    if isinstance(said, commands.Listing | creations.Creation | creations.Drop):
-        return commands.Ask(piece)
-    return said
 
 
 def read_listing(text: str) -> commands.Listing | None:
@@ -549,4 +545,4 @@ def _by_first_word(rows: Sequence[_Row]) -> _Table:
 
 
 _LISTINGS, _OF_SYSTEMS = _by_first_word(_LISTED), _by_first_word(_MADE)
-_ROWS = _by_first_word((*_LISTED, *_MADE, *_OF_SESSIONS))
+_ROWS = _by_first_word((*_LISTED, *_OF_SESSIONS))

@@ -26,11 +26,10 @@ from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.delegation import Chain
 from dpsql.model.errors import Failed, Reason, Refused
 from dpsql.model.notices import Published
-from dpsql.model.tree import DOUBLE, INTERVAL, Span, SqlType
+from dpsql.model.tree import DOUBLE, INTERVAL
 from dpsql.model.vocabulary import Answer, Column, ColumnPolicy, Loss, Request, TablePolicy
 from dpsql.preparation.explanation import Explanation
 from dpsql.preparation.question import Question
-from dpsql.preparation.signature import Signature
 from dpsql.systems.cubes.cubes import PUBLISHED, refuse_analyst
 from dpsql.vault.answer_cache import MOST_CELLS, finish_answer
 
@@ -165,15 +164,9 @@ class ReadTables:
         """Explain as `Proxy.explain` does."""
         return self._priced(parts, self.empty.explain(parts, request))
 
-    def signature(
-        self,
-        parts: Parts,
-        request: Request,
-        places: Sequence[Span],
-        declared: Sequence[SqlType | None],
-    ) -> Signature:
-        """Describe as `Proxy.signature` does."""
-        return self.empty.signature(parts, request, places, declared)
+    def inside(self, parts: Parts, request: Request) -> tuple[Parts, Request]:
+        """Return parts that know empty tables of these names."""
+        return self.empty.inside(parts, request)
 
     def _priced(self, parts: Parts, explanation: Explanation) -> Explanation:
         """Return a plan with what a first reading counts."""

@@ -13,7 +13,7 @@ from contextlib import suppress
 from math import nan
 from typing import Any
 
-from dpsql.answering.any_statement import ask_any, describe_any, explain_any
+from dpsql.answering.any_statement import ask_any, explain_any
 from dpsql.answering.explain import PlannedCreation, explained_creation
 from dpsql.answering.paid_names import DROPPED, Owner, PaidNames, owner, request_of
 from dpsql.answering.side_systems import OpenSystem, OtherAnswers, PaidSource, Parts
@@ -26,12 +26,11 @@ from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.notices import Modelled
 from dpsql.model.table import Repeated
-from dpsql.model.tree import INTEGER, VARCHAR, Span, SqlType
+from dpsql.model.tree import INTEGER, VARCHAR
 from dpsql.model.vocabulary import Answer, Column, Request
 from dpsql.preparation.compilation import Compiler
 from dpsql.preparation.explanation import Explanation, unknown_errors
 from dpsql.preparation.question import Question
-from dpsql.preparation.signature import Signature
 from dpsql.systems.models import released_gradients
 from dpsql.systems.models.methods import ModelPlan, planned
 from dpsql.systems.models.model import CONFIDENT, Model, descended, fitted
@@ -348,15 +347,9 @@ class PredictedQuestion:
         whole = self.predictions.add_to(request)
         return foreseen(explain_any(parts, whole), self.predictions, _outer(parts, whole))
 
-    def signature(
-        self,
-        parts: Parts,
-        request: Request,
-        places: Sequence[Span],
-        declared: Sequence[SqlType | None],
-    ) -> Signature:
-        """Describe as `Proxy.signature` does."""
-        return describe_any(parts, self.predictions.add_to(request), places, declared)
+    def inside(self, parts: Parts, request: Request) -> tuple[Parts, Request]:
+        """Return the request with the formulas of its predictions."""
+        return parts, self.predictions.add_to(request)
 
 
 def _outer(parts: Parts, request: Request) -> Relation | None:

@@ -69,12 +69,15 @@ def registry_entry(
 ) -> dict[str, Any]:
     """Return the entry as nested mappings; empty texts are left to the owner."""
     slug = re.sub(r"[^a-z0-9]+", "-", f"{about.title} {about.curator} {today.year}".lower())
+    public = [table.name for table in policy.tables if not table.private]
     deployment = {
         "basic": _basic(about, today),
         "dp_variant": {
             "variant_name": _variant(release),
             "data_domain": "Tables of a relational database, linked to the privacy unit by keys.",
-            "unprotected_quantities": _public(policy),
+            "unprotected_quantities": f"Public tables, exact: {', '.join(public)}."
+            if public
+            else "None.",
         },
         "privacy_loss": _loss(about, release, policy),
         "deployment_model": _model(),
@@ -111,12 +114,6 @@ def _basic(about: AboutRelease, today: date) -> dict[str, Any]:
         "data_product_sector": about.sector,
         "publication_date": today.isoformat(),
     }
-
-
-def _public(policy: Policy) -> str:
-    """Return the tables that the policy calls public."""
-    public = [table.name for table in policy.tables if not table.private]
-    return f"Public tables, exact: {', '.join(public)}." if public else "None."
 
 
 def _loss(about: AboutRelease, release: PublishedRelease, policy: Policy) -> dict[str, Any]:

@@ -16,7 +16,6 @@ from threading import Event, Thread
 from typing import Any, Unpack
 from urllib.parse import quote, unquote, urlsplit
 
-from dpsql.dialects.statements.commands import Listing
 from dpsql.dialects.statements.statement_table import read_listing
 from dpsql.engines import Stop
 from dpsql.engines.process import SLICE_SECONDS
@@ -69,18 +68,17 @@ class HttpServer:
             headers["Content-Type"] = "application/json"
         if key:
             headers["Idempotency-Key"] = key
-        with closing(self._connection()) as connection:
+        with closing(
+            HTTPConnection(self.host, self.port, timeout=_SECONDS)
+            if self.context is None
+            else HTTPSConnection(self.host, self.port, timeout=_SECONDS, context=self.context)
+        ) as connection:
             connection.request(method, self.below + path, data, headers)
             response = connection.getresponse()
             document = json.loads(response.read(), parse_float=Decimal)
         if response.status != 200:  # noqa: PLR2004
             raise read_problem(document)
         return document
-
-    def _connection(self) -> HTTPConnection:
-        if self.context is None:
-            return HTTPConnection(self.host, self.port, timeout=_SECONDS)
-        return HTTPSConnection(self.host, self.port, timeout=_SECONDS, context=self.context)
 
     def send_twice(
         self, method: str, path: str, body: Mapping[str, Any] | None = None, key: str = ""
@@ -180,7 +178,9 @@ class HttpConnection(Connection):
         """Return the answer to one request. `stop` cancels it on the server."""
         wish = read_listing(request.sql)
         if wish is not None:
-            return self._listed(wish)
+            return self._read(
+                f"/v1/tables/{quote('.'.join(wish.table), safe='')}" if wish.table else "/v1/tables"
+            )
         name, server = secrets.token_hex(16), self._server
         body = {**question_of(request), "id": name}
         document = _wait(
@@ -189,10 +189,6 @@ class HttpConnection(Connection):
             lambda: server.send_twice("POST", "/v1/cancel", {"id": name}),
         )
         return read_answer(document, self.analyst)
-
-    def _listed(self, wish: Listing) -> Answer:
-        path = f"/v1/tables/{quote('.'.join(wish.table), safe='')}" if wish.table else "/v1/tables"
-        return self._read(path)
 
     def budget(self) -> Cursor:
         """Return the remaining budget; free."""

@@ -149,7 +149,7 @@ class QueryRunner:
             result = await self._run(caller, step, query_id, tell)
             caller.require_valid()  # a charge stays
         except (DpsqlError, Problem) as error:
-            problem = _problem(error, sql, caller.words)
+            problem = error if isinstance(error, Problem) else problem_of(error, sql, caller.words)
             fault = problem.fault or Fault("XX000", problem.title)
             text = await self._text(sql)
             self._report(caller, Outcome.of(fault, monotonic() - began, text))
@@ -242,7 +242,3 @@ def _try_step(step: Step[T], proxy: Proxy, stop: Stop) -> T | Parking:
     except Parked:
         assert stop.parking is not None
         return stop.parking
-
-
-def _problem(error: DpsqlError | Problem, sql: str, door: Door) -> Problem:
-    return error if isinstance(error, Problem) else problem_of(error, sql, door)
