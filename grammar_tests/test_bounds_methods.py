@@ -227,15 +227,8 @@ def test_the_claim_of_the_pair_stands(method: BoundsMethod) -> None:
     assert not refuted(Extremes("pure", method))
 
 
-@pytest.mark.parametrize(
-    "method",
-    [
-        pytest.param(method, marks=pytest.mark.full("thousands of releases are sampled"))
-        if method is BoundsMethod.QUANTILE
-        else method
-        for method in EXTREMES
-    ],
-)
+@pytest.mark.full("thousands of releases are sampled")
+@METHODS
 def test_wrong_twins_of_the_pair_are_refuted(method: BoundsMethod) -> None:
     pair = Extremes("pure", method)
     assert refuted(pair, louder=4)

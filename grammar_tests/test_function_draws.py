@@ -95,17 +95,20 @@ def engine_of(
         yield engine
 
 
-def complaints(name: str, generator: random.Random, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def complaints(
+    name: str, generator: random.Random, monkeypatch: pytest.MonkeyPatch, count: int = CALLS
+) -> list[str]:
     with engine_of(generator, monkeypatch) as engine:
         tried = list(calls(name))
-        some = generator.sample(tried, min(CALLS, len(tried)))
+        some = generator.sample(tried, min(count, len(tried)))
         return [complaint for call in some for complaint in check(engine, call)]
 
 
 @pytest.mark.full("draws random values")
+@pytest.mark.parametrize("count", [CALLS // 3, pytest.param(CALLS, marks=pytest.mark.campaign)])
 @pytest.mark.parametrize("name", sorted(REGISTRY))
-def test_function_of_random_values(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = complaints(name, random.Random(name), monkeypatch)  # noqa: S311
+def test_function_of_random_values(name: str, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = complaints(name, random.Random(name), monkeypatch, count)  # noqa: S311
     assert not found, "\n".join(found[:20])
 
 

@@ -73,20 +73,31 @@ OF_MANY_TYPES = (
     *("greatest", "gt", "in", "is_distinct", "is_not_distinct", "le", "least", "lt", "make_date"),
     *("mod", "mul", "ne", "nullif", "pg_div", "pow", "sub"),
 )
-"""Functions with more than `MANY` calls: a third is tried here, and the others in *full*."""
+"""Functions with more than `MANY` calls: a part of these, drawn once, is tried in each tier."""
+PARTS, OF_DEFAULT, OF_FULL = 6, (0,), (1, 2)
+"""Into how many parts calls are drawn, and which of them the tiers try; a campaign all others."""
+
+
+def drawn(name: str, parts: Sequence[int]) -> list[Call]:
+    """The calls of a function that are in these parts."""
+    shuffled = random.Random(name).sample(tried := [*calls(name)], len(tried))  # noqa: S311
+    return [call for place, call in enumerate(shuffled) if place % PARTS in parts]
 
 
 @pytest.mark.parametrize("name", sorted(REGISTRY))
 def test_function(engine: duckdb.DuckDBPyConnection, name: str) -> None:
     tried = tuple(calls(name))
     assert (len(tried) > MANY) == (name in OF_MANY_TYPES)
-    complain_of_none(engine, tried[::3] if name in OF_MANY_TYPES else tried)
+    complain_of_none(engine, drawn(name, OF_DEFAULT) if name in OF_MANY_TYPES else tried)
 
 
 @pytest.mark.full("further types")
+@pytest.mark.parametrize("parts", [OF_FULL, pytest.param((3, 4, 5), marks=pytest.mark.campaign)])
 @pytest.mark.parametrize("name", OF_MANY_TYPES)
-def test_further_types_of_a_function(engine: duckdb.DuckDBPyConnection, name: str) -> None:
-    complain_of_none(engine, [call for place, call in enumerate(calls(name)) if place % 3])
+def test_further_types_of_a_function(
+    engine: duckdb.DuckDBPyConnection, name: str, parts: Sequence[int]
+) -> None:
+    complain_of_none(engine, drawn(name, parts))
 
 
 def complain_of_none(engine: duckdb.DuckDBPyConnection, tried: Sequence[Call]) -> None:

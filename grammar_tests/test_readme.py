@@ -105,11 +105,16 @@ BELOW = "hidden-column at 1:8: Column name is hidden.\n…\n"
     "wrong",
     [
         f"```sh\n{ASKED}\n```",
-        f"```sh\n{ASKED}   # exit 4\n```",
-        f"```console\n$ {ASKED}   # exit 4\n{BELOW}```",
+        *(
+            pytest.param(page, marks=pytest.mark.full("starts processes"))
+            for page in (
+                f"```sh\n{ASKED}   # exit 4\n```",
+                f"```console\n$ {ASKED}   # exit 4\n{BELOW}```",
+                f"```console\n$ {ASKED}   # exit 3\n{BELOW}and more\n```",
+                f"```console\n$ {ASKED}   # exit 3\n```",
+            )
+        ),
         f"```console\n$ {ASKED}   # exit 3\n{BELOW.replace('1:8', '1:9')}```",
-        f"```console\n$ {ASKED}   # exit 3\n{BELOW}and more\n```",
-        f"```console\n$ {ASKED}   # exit 3\n```",
         "```python\nprint(1)\n```\n\n```text\n2\n```",
         "```python\n1 / 0\n```",
         "```sql\nSELECT COUNT(*) FROM customers;\nSELECT name FROM customers;\n```",

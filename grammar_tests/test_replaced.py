@@ -229,19 +229,24 @@ def test_every_kind_keeps_its_claim_for_replaced_units_and_not_for_added_ones(ki
 # --- every case ----------------------------------------------------------------------------------
 
 TURNS = {
-    "rivals": (world.rivals, UNITS, 2, 0),
-    "other rivals": (world.rivals, UNITS, 2, 1),
+    "rivals": (world.rivals, UNITS, 4, 0),
+    "second rivals": (world.rivals, UNITS, 4, 1),
+    "third rivals": (world.rivals, UNITS, 4, 2),
+    "fourth rivals": (world.rivals, UNITS, 4, 3),
     "adversarial": (world.adversarial, (1, 2), 6, 0),
 }
 """Data, whose data become whose, on how many cases each of which one is compared, and which."""
-OTHERS = pytest.param("other rivals", marks=pytest.mark.campaign)
+OTHERS = [
+    pytest.param(name, marks=pytest.mark.campaign)
+    for name in ("second rivals", "third rivals", "fourth rivals")
+]
 PARTS = 5
 """Tests among which the cases are divided."""
 
 
 @pytest.mark.full("further data sets, and all their neighbours")
 @pytest.mark.parametrize("part", range(PARTS))
-@pytest.mark.parametrize("name", ["rivals", "adversarial", OTHERS])
+@pytest.mark.parametrize("name", ["rivals", "adversarial", *OTHERS])
 def test_a_replaced_unit_moves_no_more_than_claimed(name: str, part: int) -> None:
     """Remove one unit here, another there; the two databases are neighbours."""
     made, units, turns, first = TURNS[name]

@@ -33,7 +33,8 @@ from grammar_tests.laws import (
 )
 from grammar_tests.path_worlds import PEOPLE, POLICY, TABLES, PathWorld, questions, same_unit, world
 
-WORLDS = 8
+WORLDS, FEW = 8, 3
+"""Worlds of the full tier, and those of the default one."""
 SAMPLE = 12
 """Questions that are asked of one world in the default selection."""
 UNIQUE = tuple(Fact(FactKind.UNIQUE_KEY, table.name, Voucher.CHECK) for table in TABLES)
@@ -85,7 +86,8 @@ def test_all_questions_by_all_paths(number: int, recorded: bool, tmp_path: Path)
 @pytest.mark.parametrize(
     "numbers",
     [
-        range(WORLDS),
+        range(FEW),
+        pytest.param(range(FEW, WORLDS), marks=pytest.mark.full("further data sets")),
         pytest.param(range(WORLDS, 4 * WORLDS), marks=pytest.mark.campaign),
     ],
 )
