@@ -83,6 +83,8 @@ MEASURED = (
     """SELECT COUNT(*) FROM orders AS o WHERE NOT EXISTS
     (SELECT 1 FROM customers AS c WHERE c.customer_id = o.customer_id AND c.vip)""",
     "SELECT COUNT(DISTINCT order_id) - COUNT(DISTINCT quantity) FROM orders",
+    """SELECT COUNT(DISTINCT i.order_id) - COUNT(DISTINCT o.customer_id)
+    FROM items AS i JOIN orders AS o USING (order_id)""",
     """SELECT COUNT(*) FROM (SELECT order_id FROM orders WHERE 1 = 0
     UNION ALL SELECT order_id FROM orders) AS t""",
     """SELECT COUNT(*) FROM orders AS o LEFT JOIN (SELECT * FROM customers WHERE 1 = 0) AS c

@@ -338,6 +338,15 @@ def test_keys_are_kept_for_an_hour_and_follow_the_provider() -> None:
     assert refused(TokenVerifier(provider.settings()).verify, provider.token())
 
 
+def test_keys_of_other_algorithms_are_not_used() -> None:
+    with closing(Provider()) as provider:
+        curve = ec.generate_private_key(ec.SECP256K1())
+        provider.keys += [listed(curve, "bitcoin"), {**listed(OWN, "no"), "alg": "none"}]
+        verifier = TokenVerifier(provider.settings())
+        verifier.verify(provider.token())
+        assert refused(verifier.verify, provider.token(curve, "bitcoin", "ES256K"))
+
+
 def test_a_provider_that_calls_itself_otherwise_is_not_the_one(provider: Provider) -> None:
     settings = provider.settings()
 

@@ -235,6 +235,7 @@ def test_policies_that_cannot_keep_periods(tmp_path: Path, old: str, new: str, w
     ("old", "new", "why"),
     [
         ("seen TIMESTAMP", "seen TIMESTAMPTZ", "no date and no time"),
+        ("seen TIMESTAMP", "seen TIMESTAMP_NS", "no date and no time"),
         ("user_id INTEGER", "user_id VARCHAR", "neither a whole number nor a UUID"),
     ],
 )

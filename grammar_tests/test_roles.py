@@ -74,6 +74,14 @@ def test_answers_are_those_over_the_granted_rows(number: int, name: str, tmp_pat
     assert wrong(world(number), granted(whole, name), name, asked) == []
 
 
+def test_a_role_without_a_condition_has_the_rows_that_another_leaves_out(tmp_path: Path) -> None:
+    there, sql = world(0), "SELECT COUNT(*), COUNT(v) FROM visits"
+    engine, rows = there.engine(), seen(there, "two").rows(sql)
+    plan = compiled(sql, granted(there.policy(tmp_path, recorded=False), "two"), engine)
+    assert same_rows(*noiseless(plan, engine), rows)
+    assert rows[0][0] > rows[0][1]
+
+
 @pytest.mark.campaign
 @pytest.mark.parametrize("name", ROLES)
 @pytest.mark.parametrize("number", range(2 * WORLDS))

@@ -154,7 +154,7 @@ def _usable_key(each: Any) -> Any:
         return None
     try:
         key = jwt.PyJWK.from_dict(each)
-    except (jwt.PyJWTError, ValueError, TypeError):
+    except (jwt.PyJWTError, NotImplementedError, ValueError, TypeError):
         return None
     return key if key.algorithm_name in _ALGORITHMS else None
 
