@@ -52,6 +52,7 @@ SPREADS = (2, 4, 16)
 """Upper ends of the classes of all rows of a unit over those in its largest group; the last class
 is open.
 """
+_LEAST_TIMES = (1.0, *map(float, SPREADS))
 _TIMES = (1.4, 3.0, 8.0, 24.0)
 """Representative ratio of each class."""
 _STEPS = (1, 1.3, 1.6, 2, 2.5, 3.2, 4, 5, 6.4, 8)
@@ -61,15 +62,7 @@ _POINTS = 8
 
 
 _WIDE = 2.5
-"""Deviations of the counts that contain a clipped amount in 95 of 100 cases, with some unseen
-units.
-"""
-
-SURE, NEAR = 0.1, 2
-"""Invisible units may add this share of a margin, and limits with a margin are so many times below
-the end of the last visible octave. Then 93 to 96 % of margins hold over light tails and mixtures
-(of others 59 to 92 % would). Of lognormal sizes of deviation 2 and Pareto 1.5, fewer hold.
-"""
+"""Deviations of the counts below which a clipped amount is said to be at least."""
 
 
 class TunedLimit(StrEnum):
@@ -103,16 +96,16 @@ class SizeHistogram:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """Cost of a limit for one group: the clipped amount, within `margin`, and the noise.
+    """Cost of a limit for one group: the noise, and the clipped amount, `least` or more (95 %).
 
-    Without a margin the clipped amount is a guess. About `above` units at most exceed the limit
-    (95 %). Neither includes sizes beyond the visible ones.
+    `cut` is a guess: units that noise hides may have any amount. About `above` units at most exceed
+    the limit (95 %), without those beyond the visible sizes.
     """
 
     limit: Decimal
     noise: float
     cut: float
-    margin: float | None
+    least: float
     above: int
     error: float
 
@@ -402,7 +395,7 @@ def tuned(histogram: SizeHistogram, votes: Votes, pricing: Pricing, groups: int 
     noise_of, spread = _noise(histogram.kind, pricing, groups), _spread(histogram, reached, groups)
     estimates, most = list[Estimate](), 0.0
     for limit in reversed(_limits(histogram.lowest, len(octaves.units))):
-        cut, margin = lost.beyond(float(limit))
+        cut, least = lost.beyond(float(limit))
         most = max(most, cut)
         deviation, gaussian = noise_of(limit)
         above = counts[max(0, min(_octave(limit), histogram.highest) - histogram.lowest) :]
@@ -411,7 +404,7 @@ def tuned(histogram: SizeHistogram, votes: Votes, pricing: Pricing, groups: int 
                 limit=limit,
                 noise=deviation,
                 cut=most / spread,
-                margin=None if margin is None else margin / spread,
+                least=min(least, most) / spread,
                 above=at_most(above, summed),
                 error=mean_error(most / spread, deviation, gaussian=gaussian),
             )
@@ -440,13 +433,11 @@ class _Lost:
     votes: Votes
     octaves: Seen
 
-    def beyond(self, limit: float) -> tuple[float, float | None]:
-        """Return the total clipped amount, and its margin by noise and by the sizes in bins.
-
-        There is no margin near the last visible octave, nor where invisible units add more than a
-        tenth of it: the tail of these is a guess.
+    def beyond(self, limit: float) -> tuple[float, float]:
+        """Return about the total clipped amount, and what it is at least, with the smallest sizes
+        of each visible bin.
         """
-        lost = unseen = squares = shape = 0.0
+        lost = sure = squares = 0.0
         noise = _WIDE * standard_deviation(self.votes.noise)
         for place, whole in enumerate(self.octaves.units):
             counted = place < self.octaves.places
@@ -454,15 +445,12 @@ class _Lost:
                 octave = self.histogram.lowest + place
                 weight = _weight(octave, self._times(spread), limit)
                 units = self.votes.units.get((octave, spread), 0)
-                taken = weight * (units if counted else whole / self.histogram.classes)
-                lost += taken
-                unseen += 0.0 if counted else taken
-                # Without a significant count, an expected amount is as uncertain as it is large.
-                squares += (weight * noise if counted else taken) ** 2
-                shape += abs(units) * _unevenness(octave, self._times(spread), limit) * counted
-        margin, last = sqrt(squares) + shape, self.histogram.lowest + self.octaves.places - 1
-        sure = NEAR * limit <= 2.0**last and unseen <= SURE * margin
-        return max(0.0, lost), margin if sure else None
+                lost += weight * (units if counted else whole / self.histogram.classes)
+                if counted:
+                    least = _lost(2.0 ** (octave - 1), _LEAST_TIMES[spread], limit)
+                    sure += least * units
+                    squares += (least * noise) ** 2
+        return max(0.0, lost), max(0.0, sure - sqrt(squares))
 
     def _times(self, spread: int) -> float:
         return _TIMES[spread] if self.histogram.classes > 1 else 1.0
@@ -480,15 +468,6 @@ def _lost(size: float, times: float, limit: float) -> float:
     """Return the clipped amount of one group of this size, and of others spread evenly below it."""
     more = max(0.0, size - limit)
     return more + (times - 1) * more**2 / size
-
-
-def _unevenness(octave: int, times: float, limit: float) -> float:
-    """Return a bound on the deviation of a bin's mean clipped amount from that of all its sizes.
-
-    It is a quarter of the way from the least size to the largest: sizes are seldom more uneven.
-    """
-    least, most = (_lost(2.0**end, times, limit) for end in (octave - 1, octave))
-    return (most - least) / 4
 
 
 def _octave(limit: Decimal) -> int:

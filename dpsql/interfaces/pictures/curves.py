@@ -16,7 +16,7 @@ from dpsql.owner.tuning import Estimate, Tuned
 _WIDTH = 24
 _FAR = 20
 """Factor of the best error above which bounds are left out of the table."""
-_FIELDS = ("limit", "noise", "cut", "margin", "above", "error")
+_FIELDS = ("limit", "noise", "cut", "least", "above", "error")
 _NAMES = ("limit", "noise", "cut", "units above", "total")
 
 
@@ -24,8 +24,8 @@ def text(limits: Sequence[Tuned]) -> str:
     """Return one table per bound, with bars for errors, a recommendation, and the reach of the
     data.
 
-    The clipping error of one group has a 95 % margin, or is a guess ("about"). Numbers that noise
-    hides are never shown as zero.
+    The clipping error of one group is a guess, and in 95 % of all cases at least another number.
+    Numbers that noise hides are never shown as zero.
     """
     return "\n".join(map(_table, limits))
 
@@ -67,13 +67,10 @@ def number(value: float) -> str:
 
 
 def _cut(estimate: Estimate, tuned: Tuned) -> str:
-    if estimate.limit >= tuned.reached or 0.0 in (estimate.margin, estimate.cut):
+    if estimate.limit >= tuned.reached or estimate.cut == 0:
         return "not seen"
-    if estimate.margin is None:
-        return f"about {number(estimate.cut)}"
-    if estimate.cut <= estimate.margin:
-        return f"≤ {number(estimate.cut + estimate.margin)}"
-    return f"{number(estimate.cut)} ± {number(estimate.margin)}"
+    least = f", ≥ {number(estimate.least)}" if estimate.least else ""
+    return f"about {number(estimate.cut)}{least}"
 
 
 def _bar(estimate: Estimate, best: Estimate, most: float) -> str:
@@ -100,12 +97,12 @@ def _object(tuned: Tuned) -> dict[str, Any]:
 
 
 def _values(e: Estimate, tuned: Tuned) -> tuple[float | None, ...]:
-    """Return the numbers of an estimate in the order of `_FIELDS`; `cut` and `margin` are None if
+    """Return the numbers of an estimate in the order of `_FIELDS`; `cut` and `least` are None if
     hidden by noise.
     """
     seen = e.limit < tuned.reached
-    cut, margin = (e.cut, e.margin) if seen else (None, None)
-    return float(e.limit), e.noise, cut, margin, e.above, e.error
+    cut, least = (e.cut, e.least) if seen else (None, None)
+    return float(e.limit), e.noise, cut, least, e.above, e.error
 
 
 def as_csv(limits: Sequence[Tuned]) -> str:
