@@ -234,6 +234,17 @@ ASKED = (
 )
 
 
+MODEL = (
+    "CREATE MODEL m OPTIONS(model_type = '{}'{}, epsilon = 1) AS SELECT segment, {} FROM customers"
+)
+WITHOUT_A_FORM = (
+    MODEL.format("linear_reg", ", label = 'income'", "income"),
+    MODEL.format("logistic_reg", ", label = 'segment'", "country"),
+    MODEL.format("pca", "", "age"),
+)
+"""Models that docs/models.md says are refused: numbers and logistic regression."""
+
+
 @pytest.mark.full("opens servers or connects clients")
 def test_a_policy_names_it_and_questions_are_answered(server: Postgres, tmp_path: Path) -> None:
     path = str(on(server, tmp_path))
@@ -247,6 +258,12 @@ def test_a_policy_names_it_and_questions_are_answered(server: Postgres, tmp_path
         assert list(rows) == [(3,), (2,), (1,)]
         with pytest.raises(Refused, match="PostgreSQL"):
             proxy.ask(request("SELECT REVERSE(city) AS c, COUNT(*) AS n FROM customers GROUP BY 1"))
+        charges = proxy.ledger.history("ana")
+        for model in WITHOUT_A_FORM:
+            with pytest.raises(Refused, match="PostgreSQL"):
+                proxy.ask(request(model))
+        assert proxy.ledger.history("ana") == charges
+        assert proxy.ask(request(MODEL.format("pca", "", "country"))).rows[0][0] == "m"
 
 
 LOGINS = """[tables.logins]
