@@ -82,7 +82,7 @@ def test_limits_and_an_analysts_bounds_make_nothing_certain() -> None:
         (f"{LIMITED} AVG(amount, contribution_bounds_per_row => (0, 5)) FROM orders", 500),
     ):
         (found,) = compiled(sql, policy, engine).rewritten.certain
-        assert found == Interval(Fraction(0), most and Fraction(most))
+        assert found == Interval(Fraction(0), None if most is None else Fraction(most))
 
 
 @pytest.mark.parametrize(
