@@ -24,7 +24,7 @@ from dpsql.compiler.plan.lattices import Choice, Histogram, TreeRelease
 from dpsql.compiler.plan.measurement_kinds import RangeVote, RatioVote, StableMean, Vote
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.compiler.plan.private_plan import BlockPlan, FoundNorm, Poll, Release
-from dpsql.compiler.plan.published_keys import ListedKeys, ThresholdKeys, TopKeys, unreleased
+from dpsql.compiler.plan.published_keys import ListedKeys, ThresholdKeys, TopKeys
 from dpsql.compiler.resolve.scopes import Identities
 from dpsql.compiler.rewrite.dialect import Dialects
 from dpsql.compiler.rewrite.rewrite import rewrite
@@ -439,7 +439,7 @@ def _told_apart(key: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def charges(block: BlockPlan) -> list[list[int]]:
     """The places of the sums that are paid for together."""
-    judged = len(unreleased(block.keys))
+    judged = len(block.keys.judged)
     places = {release.field.id: n for n, release in enumerate(block.releases, judged)}
     paid = [[places[column] for column in payment.columns] for payment in block.payments]
     return [*([n] for n in range(judged)), *paid]
@@ -450,8 +450,7 @@ def claimed(
 ) -> tuple[Sensitivity, ...]:
     """What one unit may change of each sum, also of those that are judged and not released."""
     judged = (
-        Sensitivity(block.l0, q.total_lower, q.total_upper, neighbours)
-        for q in unreleased(block.keys)
+        Sensitivity(block.l0, q.total_lower, q.total_upper, neighbours) for q in block.keys.judged
     )
     # What is measured after a choice is so of few groups; here it is summed of all of them.
     released = (release.sensitivity for release in block.releases)
@@ -516,7 +515,7 @@ def too_far(
 
 def promised(block: BlockPlan, place: int, *sides: tuple[int, ...]) -> bool:
     """Whether the claim is made: of a mean only where one side has the rows that were proposed."""
-    before = len(unreleased(block.keys))
+    before = len(block.keys.judged)
     places = {release.field.id: n for n, release in enumerate(block.releases, before)}
     made = block.releases[place - before]
     if made.stability is None or not isinstance(made.query, StableMean):

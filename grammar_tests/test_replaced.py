@@ -25,7 +25,6 @@ from dpsql.compiler.plan.published_keys import (
     ThresholdKeys,
     TopKeys,
     TrialKeys,
-    unreleased,
 )
 from dpsql.mechanisms.scores import HistogramCounts as Histograms
 from dpsql.mechanisms.scores import Reached, candidates
@@ -82,7 +81,7 @@ def _sums(
             ours.get(key, zero)[n] - theirs.get(key, zero)[n]
             for key in ours | theirs
             for n in charge
-            if n < len(unreleased(block.keys))
+            if n < len(block.keys.judged)
             or promised(block, n, ours.get(key, zero), theirs.get(key, zero))
         ]
         claim, l1 = claims[charge[0]], sum(map(abs, steps))

@@ -20,7 +20,6 @@ from dpsql.compiler.plan.published_keys import (
     ThresholdKeys,
     TopKeys,
     TrialKeys,
-    unreleased,
 )
 from dpsql.mechanisms.matrix_noise import MatrixNoise
 from dpsql.model.algebra import Released
@@ -111,7 +110,7 @@ def of_noise(payment: Payment) -> Iterator[EventPart]:
 
 def losses(block: BlockPlan) -> Iterator[EventPart]:
     """What a block costs, written down once more."""
-    before = len(unreleased(block.keys))
+    before = len(block.keys.judged)
     for charge in charges(block):
         if charge[0] >= before:
             first = block.releases[charge[0] - before]

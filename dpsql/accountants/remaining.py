@@ -77,8 +77,12 @@ _DECADE = 90
 def rest(budget: Budget, spent: Loss, charge: Loss) -> Rest:
     """Return the remaining queries after a charge, and the largest ε that would fit before it."""
     after = spent + charge
-    counts = questions(budget, after), keyed_questions(budget, after)
-    return Rest(budget.query_epsilon, *counts, fitting(budget, spent))
+    return Rest(
+        budget.query_epsilon,
+        questions(budget, after),
+        keyed_questions(budget, after),
+        fitting(budget, spent),
+    )
 
 
 def in_epsilon(refused: Refused, budget: Budget, epsilon: Decimal, spent: Loss) -> Refused:

@@ -69,10 +69,10 @@ def forecasts(compiler: Compiler, vault: Vault, query: Question) -> tuple[Foreca
             larger = _expect(compiler, vault, query, replace(EVEN, value=EVEN.value / 2))
     except (_Unknown, DpsqlError, EngineFailed, TimedOut):
         return ()
-    margins = zip(*(each.margins for each in (even, uneven, larger)), strict=True)
+    margins = zip(even.margins, uneven.margins, larger.margins, strict=True)
     return tuple(
-        _of_ranks(even.rank(n), uneven.rank(n)) if even.is_unknown(n) else _forecast(*each)
-        for n, each in enumerate(margins)
+        _of_ranks(even.rank(n), uneven.rank(n)) if even.is_unknown(n) else _forecast(a, b, c)
+        for n, (a, b, c) in enumerate(margins)
     )
 
 
@@ -219,7 +219,7 @@ def _answer(compiler: Compiler, vault: Vault, last: Question, case: ExpectedCase
     present = [each for each in units if each is not None]
     if len(present) < len(units):
         raise _Unknown
-    noisy = [expected_release(*each) for each in zip(prepared.blocks, present, strict=True)]
+    noisy = [expected_release(b, each) for b, each in zip(prepared.blocks, present, strict=True)]
     rows = min(
         float(each.rows @ each.numbers) / max(1, len(table.keys))
         for each, table in zip(present, noisy, strict=True)

@@ -51,7 +51,8 @@ class ReleasedRows:
     ) -> Sequence[tuple[Any, ...]]:
         """Return the rows of a query on these tables."""
         tables = (table for table in self._tables if identifier(table.name) in sql)
-        return self._engine.evaluate(sql, [_read(table, sql) for table in tables], stop)
+        read = [narrowed(t, {n for n, _ in t.columns if identifier(n) in sql}) for t in tables]
+        return self._engine.evaluate(sql, read, stop)
 
     def few(self, sql: str, cells: int, stop: Stop | None = None) -> Table | None:
         """Return a small result as `Engine.few` does."""
@@ -73,11 +74,6 @@ class ReleasedRows:
     def drop_made(self, key: str) -> None:
         """Drop results as `Engine.drop_made` does."""
         self._engine.drop_made(key)
-
-
-def _read(table: ScratchTable, sql: str) -> ScratchTable:
-    """Return a table with only the columns that a query may name."""
-    return narrowed(table, {name for name, _ in table.columns if identifier(name) in sql})
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -106,8 +106,10 @@ def _worst(answer: Answer, wider: Sequence[float], note: str) -> float:
     if any(isnan(margin) for _, margin in cells):
         why = "the error of one of these numbers is not known"
         raise Refused(Reason.BAD_OPTION, option="max_error", why=why, fix=note)
-    return max((_fraction(value, margin) for value, margin in cells), default=0.0)
-
-
-def _fraction(value: float | Decimal | None, margin: float) -> float:
-    return inf if value is None or isnan(value) or not value else margin / abs(float(value))
+    return max(
+        (
+            inf if value is None or isnan(value) or not value else margin / abs(float(value))
+            for value, margin in cells
+        ),
+        default=0.0,
+    )

@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
-from functools import reduce
+from functools import partial, reduce
 from operator import add
 
 from dpsql import accountants
@@ -328,15 +328,16 @@ def _column_steps(
     query, selects = _promised(query, plan), plan.selects
     payer, last = query.account, replace(query, bounds=widest)
     accountant = accountants.get(payer.budget.accountant)
-    paid = accountant, payer.budget, payer.epsilon
-    small, large = shares(*paid, len(widest), SHARE, selecting=(selects,))
-    _, listed = shares(*paid, len(widest), SHARE, selecting=(selects, False))
+    share = partial(shares, accountant, payer.budget, payer.epsilon, share=SHARE)
+    small, large = share(searches=len(widest), selecting=(selects,))
+    _, listed = share(searches=len(widest), selecting=(selects, False))
     searches = tuple(_search(compiler, query, bounds, small) for bounds in widest)
     remembered = tuple(vault.remembered(compiler, search, _ANY) for search in searches)
     last = _rest(compiler, query, searches, last.at(large), selects)
-    _, alone = shares(*paid, 0, SHARE, selecting=(selects, False))
-    steps = query, searches, remembered, last
-    return ColumnSteps(*steps, widest=widest, listed=listed, listed_alone=alone)
+    _, alone = share(searches=0, selecting=(selects, False))
+    return ColumnSteps(
+        query, searches, remembered, last, widest=widest, listed=listed, listed_alone=alone
+    )
 
 
 def _promised(query: Question, widest: Prepared) -> Question:

@@ -43,10 +43,6 @@ def _sum_type(types: Types) -> SqlType | None:
     return decimal(min(MAX_PRECISION, common.precision + 1), common.scale)
 
 
-def _difference_type(types: Types) -> SqlType | None:
-    return INTEGER if types == (DATE, DATE) else _sum_type(types)
-
-
 def _product_type(types: Types) -> SqlType | None:
     common = common_type(types) if _numbers(types, 2) else None
     if common is None or common.kind is not Kind.DECIMAL:
@@ -135,14 +131,6 @@ def _ordinals(arg: Facts) -> Facts:
         return Fraction(day.toordinal())
 
     return Facts(INTEGER, arg.interval.map(ordinal))
-
-
-def _difference_raises(args: Args, kind: SqlType) -> bool:
-    return args[0].type != DATE and _overflows(sub)(args, kind)
-
-
-def _operands(types: Types) -> tuple[SqlType | None, ...]:
-    return (None,) * len(types) if types == (DATE, DATE) else converted(types)
 
 
 def _ratio(args: Args, _kind: SqlType) -> Interval:
@@ -245,10 +233,10 @@ ARITHMETIC = (
     ),
     Function(
         "sub",
-        _difference_type,
+        lambda types: INTEGER if types == (DATE, DATE) else _sum_type(types),
         _difference,
-        operands=_operands,
-        raises=_difference_raises,
+        operands=lambda types: (None,) * len(types) if types == (DATE, DATE) else converted(types),
+        raises=lambda args, kind: args[0].type != DATE and _overflows(sub)(args, kind),
         nan=_sum_nan,
     ),
     Function(

@@ -433,8 +433,8 @@ def _common_bits(args: Args, _kind: SqlType) -> Interval:
 def _complement(args: Args, _kind: SqlType) -> Interval:
     """Return the interval of ~x, which is -1 - x."""
     lo, hi = args[0].interval.lo, args[0].interval.hi
-    ends = (-1 - end if isinstance(end, Fraction) else None for end in (hi, lo))
-    return Interval(*ends)
+    lower, upper = (-1 - end if isinstance(end, Fraction) else None for end in (hi, lo))
+    return Interval(lower, upper)
 
 
 def _bucket_type(types: Types) -> SqlType | None:

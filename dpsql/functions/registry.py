@@ -87,11 +87,14 @@ def declared_facts(
         return replace(facts_of_values(column.type, column.values), nullable=column.nullable)
     lo, hi = (None, None) if column.bounds is None else map(bound_of, column.bounds)
     interval = Interval(lo, hi)
-    domain = lattice(column.type, interval, limit)
+    endless = column.bounds is None and column.type != tree.BOOLEAN
+    domain = None if endless else lattice(column.type, interval, limit)
     if days is not None and column.bounds is None and column.type.is_temporal:
-        interval = Interval(*days)
+        first, last = days
+        interval = Interval(first, last)
         if column.type != tree.DATE:
-            interval = Interval(*map(datetime.combine, days, (time.min, time.max)))
+            begin, end = datetime.combine(first, time.min), datetime.combine(last, time.max)
+            interval = Interval(begin, end)
     return Facts(column.type, interval, column.nullable, domain, longest=column.max_length)
 
 

@@ -24,6 +24,8 @@ _MICROSECOND = timedelta(microseconds=1)
 
 def names_above(delegations: Delegations, analyst: str) -> tuple[str, ...]:
     """Return an analyst and all for whom it asks: what it receives, all of these receive."""
+    if analyst not in delegations:
+        return (analyst,)
     return (analyst, *(each.delegator for each in chain_of(delegations, analyst)))
 
 
@@ -56,8 +58,9 @@ def live_chain(delegations: Delegations, analyst: str, now: Callable[[], int]) -
 
     The clock, in microseconds since 1970, is read for agents only.
     """
-    chain = chain_of(delegations, analyst)
-    moment = now() if chain else 0
+    if analyst not in delegations:
+        return ()
+    chain, moment = chain_of(delegations, analyst), now()
     for each in chain:
         if each.revoked or moment >= (each.until - _EPOCH) // _MICROSECOND:
             raise Refused(Reason.DELEGATION_ENDED, analyst=analyst, agent=each.agent)

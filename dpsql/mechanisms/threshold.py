@@ -136,7 +136,7 @@ def threshold(
         return counted.added(fewest) + reach_of_sum(noise, counted.columns, one_key)
 
     alike = counted.norm is Norm.MAX
-    least = lone(l0, l0) if alike else max(lone(*keys) for keys in _numbers(l0))
+    least = lone(l0, l0) if alike else max(lone(few, most) for few, most in _numbers(l0))
     return Threshold(max(floor * counted.unit, least), noise, delta, counted)
 
 

@@ -27,7 +27,7 @@ def intervals(
     ((8.0, 12.0), (9.0, 14.0), None)
     """
     cells = zip(row, margins, halves or (None,) * len(row), strict=True)
-    return tuple(ends(*cell) for cell in cells)
+    return tuple(ends(value, margin, half) for value, margin, half in cells)
 
 
 def ends(value: Any, margin: float | None, half: Half) -> Ends:

@@ -551,7 +551,7 @@ class Answer:
         """The low and the high end of each number at 95 %: see `intervals`."""
         halves = self.halves or (None,) * len(self.rows)
         rows = zip(self.rows, self.margins, halves, strict=True)
-        return tuple(intervals(*row) for row in rows)
+        return tuple(intervals(row, margins, half) for row, margins, half in rows)
 
 
 @dataclass(frozen=True, slots=True)

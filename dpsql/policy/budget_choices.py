@@ -108,7 +108,9 @@ def budget_lines(choice: BudgetChoice, units: int | None) -> Iterator[str]:
     budget = first_budget(choice, units)
     change, guess = risk(budget.epsilon)
     more = ", ".join(f"{odds(Decimal(e))} at {e}" for e in ("0.5", "2", "3"))
-    counts = ", ".join(f"{a.name} for {_count(a.name, budget):,}" for a in ACCOUNTANTS)
+    counts = ", ".join(
+        f"{a.name} for {questions(_by(a.name, budget), Loss(0)):,}" for a in ACCOUNTANTS
+    )
     undecided = choice.delta is None and budget.delta > 0
     yield "# How much all answers together tell of one person. All analysts who name a budget share"
     yield f"# it. At ε = {plain_number(budget.epsilon)} {change}:"
@@ -127,10 +129,6 @@ def budget_lines(choice: BudgetChoice, units: int | None) -> Iterator[str]:
     yield f"query_delta = {plain_number(budget.query_delta)}"
     yield from ("", f"[analysts.{ANALYST}]", 'budget = "default"')
     yield from ("", "[ledger]", 'path = "dpsql.ledger"')
-
-
-def _count(accountant: str, budget: Budget) -> int:
-    return questions(_by(accountant, budget), Loss(0))
 
 
 def _undecided(undecided: bool, amount: Decimal) -> str:  # noqa: FBT001

@@ -105,14 +105,9 @@ def column_words(table: SchemaTable, column: str) -> Words:
     own = words(column)
     if len(own) < 2 or len(own[0]) > _LONGEST_PREFIX:  # noqa: PLR2004
         return own
-    shared = _begin_alike(tuple(c.name for c in table.columns if c.reading is None))
+    names = tuple(c.name for c in table.columns if c.reading is None)
+    shared = len(names) > 1 and len({words(name)[:1] for name in names}) == 1
     return own[1:] if shared else own
-
-
-@lru_cache(maxsize=1 << 10)
-def _begin_alike(names: tuple[str, ...]) -> bool:
-    """Test whether several names have the same first word."""
-    return len(names) > 1 and len({words(name)[:1] for name in names}) == 1
 
 
 def is_of_people(table: SchemaTable) -> bool:

@@ -155,20 +155,11 @@ def _end_of_table(lines: Sequence[str], header: int) -> int:
 def _changed(lines: list[str], number: int, value: str) -> str:
     """Return the text with another value on a line; the rest of the line stays."""
     line = lines[number - 1]
-    bare = STRING.sub(lambda match: _blank(match[0]), line)
+    bare = STRING.sub(lambda m: (" " if m[0].startswith("#") else "x") * len(m[0]), line)
     begin = bare.index("=") + 1 if "=" in bare else len(bare)
-    lines[number - 1] = f"{line[:begin]} {value}{_rest(line, bare, begin)}"
+    comment = line[max(len(bare.rstrip()), begin) :]
+    lines[number - 1] = f"{line[:begin]} {value}{comment}"
     return "\n".join(lines)
-
-
-def _blank(text: str) -> str:
-    return " " * len(text) if text.startswith("#") else "x" * len(text)
-
-
-def _rest(line: str, bare: str, begin: int) -> str:
-    """Return the comment after a value, with the blanks before it."""
-    end = len(bare.rstrip())
-    return line[max(end, begin) :]
 
 
 def written(value: Any) -> str:

@@ -84,7 +84,11 @@ def section_lines(database: Database, table: str, header: str, source: TypesFrom
         yield f"skip = {f.skip}"
     if f.encoding != FileFormat().encoding:
         yield f"encoding = {_text(f.encoding)}"
-    decisions = {"decimal": f.decimal, "dates": _one(f.dates), "null_words": list(f.null_words)}
+    decisions = {
+        "decimal": f.decimal,
+        "dates": f.dates[0] if len(f.dates) == 1 else list(f.dates),
+        "null_words": list(f.null_words),
+    }
     for key, value in decisions.items():
         yield f"{key} = {_text(UNDECIDED if undecided else value)}{mark}"
     if f.thousands:
@@ -115,10 +119,6 @@ def type_part(database: Database, table: str, column: str, kind: str, source: Ty
         return f"type = {_text(UNDECIDED)}"
     several = any(sign in path for sign in "*?[")
     return f"type = {_text(kind)}" if several or f.column(column) or is_text(path) else ""
-
-
-def _one(values: Sequence[str]) -> str | list[str]:
-    return values[0] if len(values) == 1 else list(values)
 
 
 def _text(value: object) -> str:

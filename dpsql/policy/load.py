@@ -66,7 +66,8 @@ def load(path: str = "dpsql.toml") -> Draft:
             path, None, "There is no such file.", "Draft one with dpsql init DATA."
         ) from None
     except (OSError, UnicodeDecodeError):
-        raise PolicyError(path, None, *_unreadable(file)) from None
+        why, fix = _unreadable(file)
+        raise PolicyError(path, None, why, fix) from None
     except tomllib.TOMLDecodeError as error:
         match = re.search(r"at line (\d+)", str(error))
         raise PolicyError(
@@ -159,8 +160,9 @@ def _check_names(draft: Draft, reader: Reader) -> None:
         if named is None:
             fix = """Write schema.table, and '"a.b"' for a name with a dot."""
             place.fail(None, f"{table.name} is no name of a table.", fix)
-        if full_name(*named) != table.name:
-            place.fail(None, f"{table.name} has a shorter name.", f"Write {full_name(*named)}.")
+        schema, own = named
+        if (shorter := full_name(schema, own)) != table.name:
+            place.fail(None, f"{table.name} has a shorter name.", f"Write {shorter}.")
         schema, name = shown(table.name)
         other = calls.setdefault((schema.lower(), name.lower()), table.name)
         if other != table.name:
@@ -279,7 +281,8 @@ def _bounds(reader: Reader) -> tuple[Any, Any] | None:
         if isinstance(end, bool | str | list | dict) or (
             isinstance(end, Decimal) and not end.is_finite()
         ):
-            fix = f"Write {end}, without quotes." if _is_number(end) else _ENDS
+            number = isinstance(end, str) and end.removeprefix("-").replace(".", "", 1).isdigit()
+            fix = f"Write {end}, without quotes." if number else _ENDS
             reader.fail("bounds", f"{'The text ' * isinstance(end, str)}{end} is no bound.", fix)
     try:
         reversed_bounds = bounds[1] < bounds[0]
@@ -288,11 +291,6 @@ def _bounds(reader: Reader) -> tuple[Any, Any] | None:
     if reversed_bounds:
         reader.fail("bounds", "The lower bound is above the upper.", "Swap them.")
     return bounds[0], bounds[1]
-
-
-def _is_number(end: Any) -> bool:
-    """Test whether a text would be a number without its quotes."""
-    return isinstance(end, str) and end.removeprefix("-").replace(".", "", 1).isdigit()
 
 
 def _is_moment(text: str) -> bool:

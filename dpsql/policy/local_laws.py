@@ -5,12 +5,8 @@ from __future__ import annotations
 from decimal import Decimal
 from fractions import Fraction
 
-from dpsql.mechanisms.randomized_response import (
-    checked,
-    exp_down,
-    randomized,
-    two_coins,
-)
+from dpsql.mechanisms import randomized_response
+from dpsql.mechanisms.randomized_response import randomized
 from dpsql.model.local_reports import LocalMechanism, Randomized
 from dpsql.policy.policy_keys import only_keys
 from dpsql.policy.value_reader import Reader
@@ -50,12 +46,12 @@ def _law(reader: Reader, mechanism: LocalMechanism, values: int) -> Randomized:
         if epsilon is not None:
             return randomized(mechanism, values, epsilon)
         if mechanism is LocalMechanism.TWO_COINS:
-            return two_coins(values)
+            return randomized_response.two_coins(values)
         raise ValueError("epsilon is missing, and p and q are")
     if q is None:
         q = 1 - p if mechanism.of_bits else (1 - p) / (values - 1)
-    law = checked(Randomized(mechanism, values, p, q))
-    if epsilon is not None and law.odds > exp_down(epsilon) * _ROUNDED:
+    law = randomized_response.checked(Randomized(mechanism, values, p, q))
+    if epsilon is not None and law.odds > randomized_response.exp_down(epsilon) * _ROUNDED:
         raise ValueError(f"p and q are of ε = {law.epsilon:.6g}, which is more than {epsilon}")
     return law
 

@@ -103,10 +103,6 @@ def _delimiter(reader: Reader, key: str, default: str) -> str:
     return sign
 
 
-def _null_words(reader: Reader, key: str, _: object) -> tuple[str, ...]:
-    return reader.texts(key, empty=True)
-
-
 def _inline(names: str) -> tuple[PolicyKey, ...]:
     """Return the keys of a table that the sentence of its own key shows."""
     return tuple(map(PolicyKey, names.split()))
@@ -172,7 +168,7 @@ KEYS: dict[str, tuple[PolicyKey, ...]] = {
         PolicyKey("delimiter", read=_delimiter), PolicyKey("quote", "the sign between fields, and around them (`\"\"`: none); default `\",\"`, `'\"'`", one_of('"', "'", "")),
         PolicyKey("header", read=Reader.flag), PolicyKey("names", read=Reader.texts), PolicyKey("skip", "whether a line names the columns; their names; how many lines stand before; default true, by the header, 0", up_to()),
         PolicyKey("encoding", "`utf-8` (default), `utf-16`, `latin-1` or `windows-1252`", one_of(*ENCODINGS)),
-        PolicyKey("null_words", 'fields without quotes that are NULL; default `[""]`', _null_words),
+        PolicyKey("null_words", 'fields without quotes that are NULL; default `[""]`', lambda reader, key, _: reader.texts(key, empty=True)),
         PolicyKey("decimal", read=one_of(".", ",")), PolicyKey("thousands", 'the signs in numbers; default `"."`, none', one_of("", ",", ".", "'", " ", "\N{NO-BREAK SPACE}", "\N{NARROW NO-BREAK SPACE}")),
         PolicyKey("dates", "forms of dates, the first that fits; a column's `format` is its own; default `\"%Y-%m-%d\"`", Reader.texts),
         PolicyKey("multiline", "fields in quotes may hold line ends; default false", Reader.flag),

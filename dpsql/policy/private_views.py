@@ -104,7 +104,8 @@ class _JoinedView:
 
     def base_links(self) -> Iterator[tuple[str, _Way]]:
         """Yield the private base tables, each with its way to people. Raises `PolicyError`."""
-        link, public = _own_link(self.table, self.draft), self._public()
+        link = _own_link(self.table, self.draft)
+        public = {t.name.lower() for t in self.tables if not t.private and not t.view}
         if link is None:
             self._fail("has rows of several people, and joins tables.")
         ends = [self.view.of(name) for name in link.columns]
@@ -121,10 +122,6 @@ class _JoinedView:
             yield from ((waiting[n].table, way) for n, way in read.items() if way is not None)
             owned += [waiting[n] for n, way in read.items() if way is not None]
             waiting = [waiting[n] for n, way in read.items() if way is None]
-
-    def _public(self) -> set[str]:
-        """Return the stored tables that the policy calls public."""
-        return {t.name.lower() for t in self.tables if not t.private and not t.view}
 
     def _side_way(
         self, side: ViewSide, link: Link, numbers: Sequence[int], owned: Sequence[ViewSide]

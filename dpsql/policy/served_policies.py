@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from dpsql.model.errors import PolicyError
-from dpsql.policy.draft import Draft
 from dpsql.policy.load import load
 from dpsql.policy.policy_keys import DATABASE_NAME
 
@@ -28,7 +27,10 @@ def name_policies(paths: Sequence[str]) -> dict[str, str]:
         if not DATABASE_NAME.fullmatch(name):
             why, fix = f"{name!r} names no database.", "Write [server] database."
             raise PolicyError(path, None, why, fix)
-        for key, value in _own(draft, name):
+        ledger = draft.ledger.url or str(Path(draft.ledger.path).resolve())
+        users = str(Path(draft.server.users).resolve())
+        own = ("server.database", name), ("ledger.path", ledger), ("server.users", users)
+        for key, value in own:
             if (key, value) in taken:
                 line = draft.lines.of(tuple(key.split(".")))
                 why = f"{taken[key, value]} has the same {key}, and one server answers for both."
@@ -36,10 +38,3 @@ def name_policies(paths: Sequence[str]) -> dict[str, str]:
             taken[key, value] = path
         named[name] = path
     return named
-
-
-def _own(draft: Draft, name: str) -> tuple[tuple[str, str], ...]:
-    """Return what no two policies share, by their keys."""
-    ledger = draft.ledger.url or str(Path(draft.ledger.path).resolve())
-    users = str(Path(draft.server.users).resolve())
-    return ("server.database", name), ("ledger.path", ledger), ("server.users", users)

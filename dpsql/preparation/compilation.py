@@ -100,8 +100,11 @@ class Compiler:
             calls=statement.calls,
             aim=KeyAim.BALANCED if statement.keys is None else KeyAim(statement.keys),
         )
-        asked_for = request.precision, statement.max_error, statement.confidence
-        precision = None if asked_for == (None, None, None) else requested_precision(*asked_for)
+        error, confidence = statement.max_error, statement.confidence
+        stated = error is not None or confidence is not None
+        precision = request.precision
+        if stated or precision is not None:
+            precision = requested_precision(precision, error, confidence)
         if precision is None:
             return query
         if statement.divided or not (request.epsilon is statement.epsilon is None):

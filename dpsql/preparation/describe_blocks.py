@@ -212,8 +212,8 @@ def _helps(plan: private_plan.BlockPlan) -> Iterator[Help]:
     grids = {c.query.histogram.argument: c.query.histogram.grid for c in plan.choices}
     for argument, grid in grids.items():
         if grid.cells > _MANY_CELLS and grid.kind.is_numeric and argument in written:
-            ends = (float(end * grid.lattice.step) for end in (grid.lower, grid.upper))
-            yield TighterBounds(term(argument, names), *ends)
+            lower, upper = (float(end * grid.lattice.step) for end in (grid.lower, grid.upper))
+            yield TighterBounds(term(argument, names), lower, upper)
     if plan.l0 > 1 and not any(
         isinstance(query, measurement_kinds.ScaledTotal) for query in plan.queries
     ):

@@ -103,14 +103,11 @@ class ExpectedUnits:
         elif norm is Norm.L2:
             rows = np.sqrt(rows * (1 + np.maximum(rows - 1, 0.0) / self.groups))
         elif norm is Norm.MAX:
-            rows = np.minimum(rows, self._largest(rows / self.groups))
+            # About the most rows of a unit in one of its groups.
+            means = rows / self.groups
+            rows = np.minimum(rows, means + np.sqrt(2 * means * log(self.groups)))
         norms: np.ndarray = size * rows
         return norms
-
-    def _largest(self, means: np.ndarray) -> np.ndarray:
-        """Return about the most rows of a unit in one of its groups, for this many in the mean."""
-        largest: np.ndarray = means + np.sqrt(2 * means * log(self.groups))
-        return largest
 
     def _groups_of(self, rows: np.ndarray) -> np.ndarray:
         groups: np.ndarray = np.minimum(rows, 1.0)

@@ -120,7 +120,11 @@ def _of_texts(select: tree.Select, plan: BlockPlan, policy: Policy) -> Iterator[
         for place, item in enumerate(block.keys if len(keys) > 1 else ()):
             coarser = [(*row[:place], *row[place + 1 :]) for row in plan.domain or ()]
             merged = max(Counter(coarser).values(), default=1)
-            yield from _without(select, keys, place, item.field.name, merged)
+            items = tuple(i for i in select.items if i.expression != keys[place])
+            if items:
+                others = (*keys[:place], *keys[place + 1 :])
+                form = replace(select, items=items, group_by=others)
+                yield explanation.WithoutKey(item.field.name), form, merged
     yield from _of_units(select, block, policy)
 
 
@@ -164,15 +168,6 @@ def _replaced(select: tree.Select, key: tree.Expression, other: tree.Expression)
     having = None if select.having is None else change(select.having)
     group_by = tuple(map(change, select.group_by))
     return replace(select, items=tuple(items), group_by=group_by, having=having)
-
-
-def _without(
-    select: tree.Select, keys: Sequence[tree.Expression], place: int, name: str, merged: int
-) -> Iterator[_Text]:
-    items = tuple(item for item in select.items if item.expression != keys[place])
-    if items:
-        others = (*keys[:place], *keys[place + 1 :])
-        yield explanation.WithoutKey(name), replace(select, items=items, group_by=others), merged
 
 
 def _of_units(select: tree.Select, block: PrivateBlock, policy: Policy) -> Iterator[_Text]:

@@ -67,15 +67,10 @@ from dpsql.model.prepared_store import opened
 from dpsql.model.tree import Statement
 from dpsql.model.vocabulary import Budget, Column, Loss, Policy
 from dpsql.model.walk import relations
+from dpsql.preparation import period_plans
 from dpsql.preparation.engine_admission import require_conforming
 from dpsql.preparation.engine_kinds import dialects
-from dpsql.preparation.period_plans import (
-    choose_blocks,
-    explaining_people,
-    memory_of,
-    require_one_period,
-    with_charged_blocks,
-)
+from dpsql.preparation.period_plans import with_charged_blocks
 from dpsql.preparation.shown_keys import keys_alone, with_listed
 from dpsql.release.finish import NORMAL
 
@@ -128,12 +123,11 @@ def prepare(
 
     Raises `Refused` with a reason and a place. Depends only on text, policy and public tables.
     """
-    options = budget, epsilon, public, evaluate, steps
     if policy.period is None:
-        return _prepare(statement, policy, *options)
-    reading = choose_blocks(statement, policy, budget, evaluate)
-    with explaining_people(policy, reading):
-        prepared = _prepare(statement, reading, *options)
+        return _prepare(statement, policy, budget, epsilon, public, evaluate, steps)
+    reading = period_plans.choose_blocks(statement, policy, budget, evaluate)
+    with period_plans.explaining_people(policy, reading):
+        prepared = _prepare(statement, reading, budget, epsilon, public, evaluate, steps)
         return with_charged_blocks(prepared, reading)
 
 
@@ -264,7 +258,7 @@ def argument_facts(
     Raises `Refused`. Depends only on text, policy and public tables.
     """
     identities = Identities()
-    policy = choose_blocks(statement, policy, budget, evaluate)
+    policy = period_plans.choose_blocks(statement, policy, budget, evaluate)
     resolved = without_rows(resolve(statement, policy, identities))
     plans = _Plans(statement, policy, budget, identities, public=public, evaluate=evaluate)
     bounded = infer(plans.aggregated(resolved)[1], policy, public, evaluate)
@@ -290,7 +284,7 @@ class _Plans:
         empty = self.statement.empty_rows
         tracked = track(resolved, policy, public, listed, self.identities, empty_rows=empty)
         if policy.period is not None:
-            require_one_period(tracked, policy)
+            period_plans.require_one_period(tracked, policy)
         return without_empty_blocks(tracked, policy, public, evaluate)
 
     def aggregated(self, resolved: Resolved) -> tuple[Resolved, Tracked]:
@@ -379,7 +373,7 @@ class _Plans:
 
         None if the question is not a sum of its cells.
         """
-        remembers = memory_of(self.statement, self.budget).measures_wide
+        remembers = period_plans.memory_of(self.statement, self.budget).measures_wide
         if not remembers or self.steps.are_later or not adds_up(prepared):
             return None
         block = prepared.blocks[0].block

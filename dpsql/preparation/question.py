@@ -17,6 +17,7 @@ from dpsql.compiler.plan.private_plan import FoundNorm
 from dpsql.compiler.plan.published_keys import ShownKeys
 from dpsql.engines import Stop
 from dpsql.ledgers import Ceiling, Charge, Inquiry, Ledger, PaidAnswer, renewal_facts
+from dpsql.model import vocabulary
 from dpsql.model.bound_parameters import types_of
 from dpsql.model.dataclass import dataclass
 from dpsql.model.delegation import Chain, Delegation, chain_text
@@ -27,18 +28,7 @@ from dpsql.model.periods import ChargedPeriods, PeriodRule, condition_without, d
 from dpsql.model.query_options import KeyAim, Memory, Precision, sensible
 from dpsql.model.table_names import unknown_name
 from dpsql.model.tree import PlanForm
-from dpsql.model.vocabulary import (
-    LIFETIME,
-    Budget,
-    Cap,
-    Column,
-    Event,
-    Loss,
-    Policy,
-    Receipt,
-    Request,
-    Spending,
-)
+from dpsql.model.vocabulary import Spending
 from dpsql.policy.restrict import Roles, roles_of
 
 
@@ -50,8 +40,8 @@ class Standing:
     payer's other windows and lifetimes.
     """
 
-    budget: Budget
-    spent: Loss
+    budget: vocabulary.Budget
+    spent: vocabulary.Loss
     cap: str = ""
     window: str = ""
     beside: tuple[Spending, ...] = ()
@@ -62,7 +52,7 @@ class Standing:
         return self.cap or f"budget {self.budget.name}"
 
     @property
-    def limit(self) -> Loss:
+    def limit(self) -> vocabulary.Loss:
         """Total that may be spent, ever or in its window."""
         return limit_of(self.budget)
 
@@ -84,7 +74,7 @@ class Standing:
         return self.spent.rest_of(self.limit)
 
 
-def limit_of(budget: Budget) -> Loss:
+def limit_of(budget: vocabulary.Budget) -> vocabulary.Loss:
     """Return the total that a budget may ever spend."""
     return accountants.get(budget.accountant).limit(budget)
 
@@ -99,10 +89,10 @@ class Account:
     """
 
     analyst: str
-    budget: Budget
+    budget: vocabulary.Budget
     epsilon: Decimal
     empty_rows: bool = False
-    caps: tuple[Cap, ...] = ()
+    caps: tuple[vocabulary.Cap, ...] = ()
     roles: Roles | None = None
     delegators: frozenset[str] = frozenset()
     rule: PeriodRule | None = None
@@ -128,13 +118,13 @@ class Account:
         lenders = self.is_lent_answers and not self.delegators.isdisjoint(paid.holders)
         return self.budget.share_answers or lenders
 
-    def price_of(self, released: PaidAnswer) -> Loss:
+    def price_of(self, released: PaidAnswer) -> vocabulary.Loss:
         """Return the price of an answer for limits that none of its holders paid; a cube's as a
         whole.
         """
         lent = released.lent
         paid = all(ceiling.counts(lent.holders) for ceiling in self.ceilings)
-        return Loss(0) if paid else lent.loss
+        return vocabulary.Loss(0) if paid else lent.loss
 
     def charge(self, query_id: str, cost: Cost, policy_version: str, inquiry: Inquiry) -> Charge:
         """Return the charge of a question, as a ledger records it.
@@ -163,18 +153,18 @@ class Account:
     def receipt(
         self,
         query_id: str,
-        charged: Loss,
+        charged: vocabulary.Loss,
         standing: Standing,
         *,
         remembered: bool = False,
         recalled: int = 0,
-    ) -> Receipt:
+    ) -> vocabulary.Receipt:
         """Return the receipt of an answer that now cost `charged`.
 
         `recalled` percent of its price came from the answer cache.
         """
         budget, spent = standing.budget, standing.spent
-        return Receipt(
+        return vocabulary.Receipt(
             query_id,
             self.analyst,
             self.budget.name,
@@ -205,7 +195,7 @@ class Account:
         `every` has the spending in each charged period. There is no condition if none can pay.
         """
         needed, periods = refused.facts.get("needed"), self.periods
-        if not isinstance(needed, Loss) or periods is None:
+        if not isinstance(needed, vocabulary.Loss) or periods is None:
             return refused
         empty = [s.window for s in every if not (s.spent + needed).fits(s.limit)]
         refused.facts["period"] = describe_blocks(periods.rule, empty)
@@ -224,7 +214,9 @@ def without_periods(construct: str) -> Refused:
     )
 
 
-def account(policy: Policy, analyst: str, *requested: Decimal | None, chain: Chain = ()) -> Account:
+def account(
+    policy: vocabulary.Policy, analyst: str, *requested: Decimal | None, chain: Chain = ()
+) -> Account:
     """Return the account of an analyst, up to the smallest requested epsilon.
 
     Without a request it is the policy's. An agent pays below every cap of its chain (PRIVACY.md
@@ -251,19 +243,24 @@ def account(policy: Policy, analyst: str, *requested: Decimal | None, chain: Cha
         epsilon=epsilon,
         empty_rows=person in policy.empty_rows,
         caps=(*caps, *map(delegated_cap, chain)),
-        roles=roles_of(policy, analyst, chain),
+        roles=roles_of(policy, analyst, chain) if policy.roles or chain else None,
         delegators=frozenset(each.delegator for each in chain),
         rule=policy.period,
     )
 
 
-def delegated_cap(delegation: Delegation) -> Cap:
+def delegated_cap(delegation: Delegation) -> vocabulary.Cap:
     """Return the cap of an agent, which counts the agent's own agents too."""
-    title, amounts = delegation.title, (delegation.epsilon, delegation.delta)
-    return Cap(title, *amounts, budget=delegation.budget, analysts=frozenset({delegation.agent}))
+    return vocabulary.Cap(
+        delegation.title,
+        delegation.epsilon,
+        delegation.delta,
+        budget=delegation.budget,
+        analysts=frozenset({delegation.agent}),
+    )
 
 
-def standings(policy: Policy, ledger: Ledger) -> tuple[Standing, ...]:
+def standings(policy: vocabulary.Policy, ledger: Ledger) -> tuple[Standing, ...]:
     """Return each budget of a policy, then each cap, with its spending; then each delegation."""
     rule = policy.period
     if rule is not None:
@@ -274,7 +271,7 @@ def standings(policy: Policy, ledger: Ledger) -> tuple[Standing, ...]:
     return (*pots, *caps, *_delegated(policy, ledger))
 
 
-def _delegated(policy: Policy, ledger: Ledger) -> Iterator[Standing]:
+def _delegated(policy: vocabulary.Policy, ledger: Ledger) -> Iterator[Standing]:
     """Yield the spending under each delegation that was not revoked, with the names of its
     chain.
     """
@@ -286,14 +283,14 @@ def _delegated(policy: Policy, ledger: Ledger) -> Iterator[Standing]:
             yield cap_standing(cap, budgets[each.budget], ledger)
 
 
-def budget_standing(budget: Budget, ledger: Ledger) -> Standing:
+def budget_standing(budget: vocabulary.Budget, ledger: Ledger) -> Standing:
     """Return the spending of a budget, in its window if it renews."""
     window = "" if budget.renews is None else ledger.window(budget.renews).name
     return Standing(budget, ledger.spent(budget.name, None, budget.renews), window=window)
 
 
 def period_standings(
-    budget: Budget, periods: ChargedPeriods, ledger: Ledger
+    budget: vocabulary.Budget, periods: ChargedPeriods, ledger: Ledger
 ) -> tuple[Standing, ...]:
     """Return the spending of a budget in each of these periods of people."""
     spent = ledger.spent_in(budget.name, periods)
@@ -301,14 +298,16 @@ def period_standings(
     return tuple(Standing(budget, loss, window=name) for name, loss in pairs)
 
 
-def cap_standing(cap: Cap, budget: Budget, ledger: Ledger) -> Standing:
+def cap_standing(cap: vocabulary.Cap, budget: vocabulary.Budget, ledger: Ledger) -> Standing:
     """Return the spending under a cap, for a budget that it covers."""
     window = "" if cap.renews is None else ledger.window(cap.renews).name
     spent = ledger.spent(cap.budget, cap.analysts, cap.renews)
     return Standing(cap.within(budget), spent, cap.title, window)
 
 
-def unbounded(budgets: Sequence[Budget], caps: Sequence[Cap], ledger: Ledger) -> list[Spending]:
+def unbounded(
+    budgets: Sequence[vocabulary.Budget], caps: Sequence[vocabulary.Cap], ledger: Ledger
+) -> list[Spending]:
     """Return the spending since the beginning of all that renews without a limit over its
     windows.
     """
@@ -321,28 +320,28 @@ def unbounded(budgets: Sequence[Budget], caps: Sequence[Cap], ledger: Ledger) ->
             accountant=next(b.accountant for b in budgets if cap.budget in {None, b.name}),
         )
         for cap in (*whole, *caps)
-        if cap.renews is not None and f"{LIFETIME}{cap.title}" not in bounded
+        if cap.renews is not None and f"{vocabulary.LIFETIME}{cap.title}" not in bounded
     ]
 
 
-def ceilings(policy: Policy) -> tuple[Ceiling, ...]:
+def ceilings(policy: vocabulary.Policy) -> tuple[Ceiling, ...]:
     """Return all limits of a policy, as a ledger confirms them."""
     pots = (_ceiling_of(budget, policy.period) for budget in policy.budgets)
     caps = (_ceiling(cap, _covered(policy, cap)) for cap in policy.caps)
     return (*pots, *caps)
 
 
-def _covered(policy: Policy, cap: Cap) -> Budget:
+def _covered(policy: vocabulary.Policy, cap: vocabulary.Cap) -> vocabulary.Budget:
     """Return a budget that a cap covers; all of them have one accountant."""
     paying = {of for analyst, of in policy.analysts if cap.covers(of, analyst)}
     return next(b for b in policy.budgets if b.name in paying or b.name == cap.budget)
 
 
-def _ceiling(cap: Cap, budget: Budget) -> Ceiling:
+def _ceiling(cap: vocabulary.Cap, budget: vocabulary.Budget) -> Ceiling:
     return Ceiling(cap.title, limit_of(cap.within(budget)), cap.budget, cap.analysts, cap.renews)
 
 
-def _ceiling_of(budget: Budget, rule: PeriodRule | None) -> Ceiling:
+def _ceiling_of(budget: vocabulary.Budget, rule: PeriodRule | None) -> Ceiling:
     title, periods = f"budget {budget.name}", "" if rule is None else rule.text
     limit = limit_of(budget)
     return Ceiling(title, limit, budget.name, renews=budget.renews, periods=periods)
@@ -356,8 +355,8 @@ class Cost:
     """
 
     question: str
-    event: Event
-    loss: Loss
+    event: vocabulary.Event
+    loss: vocabulary.Loss
     earlier: tuple[str, ...] = ()
 
 
@@ -386,7 +385,7 @@ class Question:
     are the keys that this step showed.
     """
 
-    request: Request
+    request: vocabulary.Request
     account: Account
     stop: Stop
     explain: PlanForm | None = None
@@ -398,7 +397,7 @@ class Question:
     memory: Memory = Memory.SLICE
     derived: DerivedColumns | None = None
     requested: Decimal | None = None
-    promised: Loss | None = None
+    promised: vocabulary.Loss | None = None
     calls: frozenset[str] = frozenset()
     aim: KeyAim = KeyAim.BALANCED
     shows_keys: bool = False
@@ -415,7 +414,7 @@ class Question:
         """Return the same question, paid for up to another epsilon."""
         return replace(self, account=replace(self.account, epsilon=epsilon))
 
-    def require_useful(self, notices: tuple[Notice, ...], needed: Loss) -> None:
+    def require_useful(self, notices: tuple[Notice, ...], needed: vocabulary.Loss) -> None:
         """Refuse a useless question if the policy wants a confirmation and there is none."""
         limit = self.account.budget.confirm_above
         epsilon, accountant = self.account.epsilon, self.account.budget.accountant
@@ -428,7 +427,7 @@ class Question:
         paid = {"epsilon": epsilon, "needed": needed, "accountant": accountant}
         raise Refused(Reason.NOT_USEFUL, **facts, **paid)
 
-    def require_room_for(self, columns: Sequence[Column]) -> None:
+    def require_room_for(self, columns: Sequence[vocabulary.Column]) -> None:
         """Refuse numbers that may need more than 64 bits in a column that was announced as
         narrow.
         """
@@ -439,7 +438,7 @@ class Question:
             raise Refused(Reason.UNSUPPORTED_SYNTAX, construct=construct, fix=fix)
 
 
-def text_key(request: Request) -> tuple[Any, ...]:
+def text_key(request: vocabulary.Request) -> tuple[Any, ...]:
     """Return the key of a parsed statement: its text and all inputs, with the instant of NOW().
 
     Equal parameters of different types are different. Raises `Refused` for parameters that cannot

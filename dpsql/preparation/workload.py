@@ -1,4 +1,5 @@
-"""workload: expected work of a question on private rows, from public facts alone.
+"""workload: expected work of a question on private rows, and the size of its answer, from public
+facts alone.
 
 Sizes of private tables are those that the owner declares (`expected_rows`), never the data's: the
 waiting analyst sees the prediction.
@@ -9,16 +10,20 @@ The time grid that uses it: PRIVACY.md R70.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from math import inf, prod
 from typing import assert_never
 
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.compiler.plan.private_plan import BlockPlan
 from dpsql.compiler.track.equalities import equal_columns
+from dpsql.engines import Stop
 from dpsql.model import algebra
+from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import JoinKind
 from dpsql.model.vocabulary import Policy
 from dpsql.model.walk import relations
+from dpsql.preparation.compilation import Compiler
 
 PublicSize = Callable[[str], int]
 """Function that returns the number of rows of a public table."""
@@ -29,6 +34,27 @@ def operations(prepared: Prepared, policy: Policy, public: PublicSize) -> float 
     sizes = _Sizes(policy, public)
     total = sum(sizes.of_block(block) for block in prepared.blocks)
     return None if total == inf else total
+
+
+def require_result_room(compiler: Compiler, prepared: Prepared, stop: Stop) -> None:
+    """Raise `Refused` if the answer would always have more values than the limit."""
+    plan, most = prepared.plan, compiler.policy.limits.max_result_cells
+    assert plan is not None
+    outer = plan.outer
+    rows = compiler.freely(partial(fewest, outer, compiler.public.size), stop)
+    if rows * len(outer.fields) > most:
+        raise Refused(
+            Reason.TOO_LARGE,
+            what="values in its answer",
+            why=f"Each row stands beside each other: {rows:,} where nothing joins them.",
+            fix="Join on a condition, or ask for fewer rows.",
+        )
+
+
+def expected_work(compiler: Compiler, prepared: Prepared, stop: Stop) -> float | None:
+    """Return the expected work of the question; None if a size is undeclared."""
+    step = partial(operations, prepared, compiler.policy, compiler.public.size)
+    return compiler.freely(step, stop)
 
 
 MOST_TIMES = 4

@@ -54,7 +54,8 @@ def within_ranges(
     for row, width, half in zip(rows, margins, halves or [None] * len(rows), strict=True):
         cells = list(zip(row, width, half or nothing, strict=True))
         for place, ends in ranges.items():
-            cells[place] = _within(*cells[place], ends)
+            value, margin, either = cells[place]
+            cells[place] = _within(value, margin, either, ends)
         values, widths, own = zip(*cells, strict=True)
         new_rows.append(values)
         new_margins.append(widths)

@@ -12,16 +12,10 @@ from typing import Any, TypeAlias, assert_never
 
 import numpy as np
 
+from dpsql.compiler.plan import published_keys
 from dpsql.compiler.plan.lattices import Lattice
 from dpsql.compiler.plan.measurement_kinds import StableMean
 from dpsql.compiler.plan.private_plan import BlockPlan
-from dpsql.compiler.plan.published_keys import (
-    Domain,
-    ListedKeys,
-    ThresholdKeys,
-    TopKeys,
-    TrialKeys,
-)
 from dpsql.engines import ScratchTable
 from dpsql.mechanisms.correlated_gaussian import CorrelatedNoise
 from dpsql.mechanisms.differences import differences
@@ -61,15 +55,15 @@ def release(
 
         chosen = chosen_columns(cells, keys, plan, chooser, noised)
     match plan.keys:
-        case TopKeys():
+        case published_keys.TopKeys():
             return _top(sums, plan, plan.keys, sampler)
-        case ListedKeys():
+        case published_keys.ListedKeys():
             return _public(sums, plan, plan.keys, sampler, chosen)
-        case ThresholdKeys(threshold=threshold, counted=counted):
+        case published_keys.ThresholdKeys(threshold=threshold, counted=counted):
             columns = _noisy(sums.parts, plan, sampler, counted)
             places = threshold.shown([columns[column] for column in counted])
             return _shown(sums, plan, places, {**columns, **chosen}, sampler)
-        case TrialKeys(trials=trials):
+        case published_keys.TrialKeys(trials=trials):
             counts, *parts = sums.parts
             places = np.flatnonzero(trials.shown(counts, sampler(trials.draw, len(counts))))
             return _shown(Exact(sums.keys, parts), plan, places, chosen, sampler)
@@ -84,19 +78,19 @@ def narrowed(plan: BlockPlan, stages: Mapping[int, ScratchTable]) -> BlockPlan:
     """
     keys = plan.keys
     match keys:
-        case ListedKeys() | TopKeys():
+        case published_keys.ListedKeys() | published_keys.TopKeys():
             domain = keys.domain
             for place in keys.within:
                 there = {row[place.column] for row in stages[place.stage].rows} - {None}
                 domain = tuple(key for key in domain if key[place.key] in there)
             return replace(plan, keys=replace(keys, domain=domain))
-        case ThresholdKeys() | TrialKeys():
+        case published_keys.ThresholdKeys() | published_keys.TrialKeys():
             return plan
         case _:
             assert_never(keys)
 
 
-def _top(exact: Exact, plan: BlockPlan, listed: TopKeys, sampler: Sampler) -> Noisy:
+def _top(exact: Exact, plan: BlockPlan, listed: published_keys.TopKeys, sampler: Sampler) -> Noisy:
     top = listed.top
     scores, *parts = [_over(listed.domain, exact, part) for part in exact.parts]
     left, chosen = top.best_first(scores.tolist()), list[int]()
@@ -111,14 +105,18 @@ def _top(exact: Exact, plan: BlockPlan, listed: TopKeys, sampler: Sampler) -> No
     return Noisy(keys, _rows(plan, columns, len(keys)))
 
 
-def _over(domain: Domain, exact: Exact, part: np.ndarray) -> np.ndarray:
+def _over(domain: published_keys.Domain, exact: Exact, part: np.ndarray) -> np.ndarray:
     """Return a part for every public key, zero where the data lacks the key."""
     by_key = dict(zip(exact.keys, part.tolist(), strict=True))
     return np.array([int(by_key.get(key, 0)) for key in domain], dtype=object)
 
 
 def _public(
-    exact: Exact, plan: BlockPlan, listed: ListedKeys, sampler: Sampler, chosen: Columns
+    exact: Exact,
+    plan: BlockPlan,
+    listed: published_keys.ListedKeys,
+    sampler: Sampler,
+    chosen: Columns,
 ) -> Noisy:
     domain = listed.domain
     positions = {key: place for place, key in enumerate(domain)}

@@ -131,7 +131,7 @@ class AnswerCache:
         """Return the paid answer of a model, of synthetic rows or of a monitor, or None."""
         version = compiler.policy.version
         keys = (cost.question, BY_PLAN), *((earlier, version) for earlier in cost.earlier)
-        answers = (self._ledger.recall(payer.analyst, *key, payer.epsilon) for key in keys)
+        answers = (self._ledger.recall(payer.analyst, q, v, payer.epsilon) for q, v in keys)
         return next((answer for answer in answers if answer is not None), None)
 
     def measurements(

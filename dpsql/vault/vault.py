@@ -23,7 +23,7 @@ from dpsql import mechanisms
 from dpsql.compiler.plan.plan_version import BY_PLAN
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.engines import Ending, Engine, Stop, Unrun, admitted
-from dpsql.ledgers import Charge, Inquiry, Ledger
+from dpsql.ledgers import Inquiry, Ledger
 from dpsql.mechanisms.entropy import Entropy
 from dpsql.mechanisms.sparse_vector import Run, SparseVector
 from dpsql.model.dataclass import replace
@@ -33,6 +33,7 @@ from dpsql.model.vocabulary import Answer, Exact, Noisy, Receipt
 from dpsql.preparation.compilation import Compiler
 from dpsql.preparation.question import Account, Cost, Question
 from dpsql.preparation.streams import QueryStream
+from dpsql.preparation.workload import expected_work, require_result_room
 from dpsql.release.execution import Bound, guarded, measuring, released, require_ready, statements
 from dpsql.release.histogram_choices import chosen
 from dpsql.release.release import Sampler
@@ -42,7 +43,6 @@ from dpsql.vault.joint_run import JointRun
 from dpsql.vault.measured_cells import MeasuredCells, measured_cells
 from dpsql.vault.public_rows import PublicRows
 from dpsql.vault.till import Till
-from dpsql.vault.work_size import expected_work, require_result_room
 
 
 class Vault:
@@ -148,13 +148,20 @@ class Vault:
         stop, ids = measured[0][0].stop, [secrets.token_hex(8) for _ in measured]
         for _, prepared in measured:
             self.require_bound(prepared, stop)
-        sizes = [expected_work(compiler, prepared, stop) for _, prepared in measured]
+        paced = stop.pace is not None
+        sizes = [expected_work(compiler, p, stop) if paced else None for _, p in measured]
         with admitted(stop), self._taken(ids[0], stop) as engine:
             # One engine from here to the end: its opened data stays the same.
             for identity in {prepared.data for _, prepared in measured}:
                 require_ready(engine, ids[0], identity, stop)
             stop.settle()
-            self.till.charge(measured[0][0].account, *_charges(ids, measured))
+            charges = []
+            for query_id, (query, prepared) in zip(ids, measured, strict=True):
+                assert prepared.plan is not None
+                cost = Cost(prepared.question, prepared.plan.event, prepared.plan.loss)
+                account = replace(query.account, periods=prepared.charged)
+                charges.append(account.charge(query_id, cost, BY_PLAN, query.inquiry))
+            self.till.charge(measured[0][0].account, *charges)
             paid = []
             for query_id, (_, prepared), size in zip(ids, measured, sizes, strict=True):
                 pace = measuring(stop, query_id, size, compiler.policy.limits.statement_seconds)
@@ -227,8 +234,8 @@ class Vault:
         query_id = secrets.token_hex(8)
         for prepared in plans:
             self.require_bound(prepared, stop)
-        sizes = [expected_work(compiler, prepared, stop) for prepared in plans]
-        size = None if None in sizes else sum(each for each in sizes if each is not None)
+        sizes = [] if stop.pace is None else [expected_work(compiler, p, stop) for p in plans]
+        size = None if None in sizes or stop.pace is None else sum(filter(None, sizes))
         with admitted(stop), self._taken(query_id, stop) as engine:
             for identity in {prepared.data for prepared in plans}:
                 require_ready(engine, query_id, identity, stop)
@@ -280,14 +287,3 @@ class Vault:
         with pace:
             noisy = released(prepared, engine, self.sampler, self._chooser, stop)
         return tuple(replace(table, origin=prepared.measured) for table in noisy)
-
-
-def _charges(ids: Sequence[str], measured: Sequence[tuple[Question, Prepared]]) -> list[Charge]:
-    """Return the charge of each question."""
-    charges = []
-    for query_id, (query, prepared) in zip(ids, measured, strict=True):
-        assert prepared.plan is not None
-        cost = Cost(prepared.question, prepared.plan.event, prepared.plan.loss)
-        account = replace(query.account, periods=prepared.charged)
-        charges.append(account.charge(query_id, cost, BY_PLAN, query.inquiry))
-    return charges

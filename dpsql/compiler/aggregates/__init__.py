@@ -124,15 +124,6 @@ class _Row:
     called: tuple[int, int | None] = (1, 1)
     ours: bool = False
 
-    def accepts(self, args: tuple[tree.Expression, ...]) -> bool:
-        """Test whether the argument that must be a constant is one that no engine fails on."""
-        if self.recipe is SAMPLED:
-            return takes_samples(args)
-        if self.constant is None:
-            return True
-        place, test = self.constant
-        return len(args) <= place or test(args[place])
-
 
 def result_type(name: str, types: Types) -> tree.SqlType | None:
     """Return the type of an aggregate over arguments of these types; None if it does not accept
@@ -151,7 +142,14 @@ def window_type(name: str, types: Types) -> tree.SqlType | None:
 def accepts(name: str, args: tuple[tree.Expression, ...]) -> bool:
     """Test whether an aggregate or window function accepts these arguments as they are written."""
     row = _WINDOWS.get(name, _ROWS.get(name))
-    return row is not None and row.accepts(args)
+    if row is None:
+        return False
+    if row.recipe is SAMPLED:
+        return takes_samples(args)
+    if row.constant is None:
+        return True
+    place, test = row.constant  # no engine fails on a constant that passes
+    return len(args) <= place or test(args[place])
 
 
 def is_ordered(name: str) -> bool:

@@ -16,19 +16,15 @@ from math import floor
 
 from dpsql.accountants import Accountant, Allowance, fill_filters
 from dpsql.compiler.aggregates.recipe import MeasurementOptions
+from dpsql.compiler.calibrate import propose_test_release
 from dpsql.compiler.calibrate.block_measurements import measured_blocks
 from dpsql.compiler.calibrate.choices import Payer, event_of
 from dpsql.compiler.calibrate.common_noise import events_of_noise, with_common_noise
 from dpsql.compiler.calibrate.fixed_shares import Claim, with_claims
-from dpsql.compiler.calibrate.key_selection import KeySelection, keys_selected, selection_events
+from dpsql.compiler.calibrate.key_selection import KeySelection, keys_selected
 from dpsql.compiler.calibrate.level_shares import with_levels
 from dpsql.compiler.calibrate.measurements import PartColumn
 from dpsql.compiler.calibrate.poll_queries import of_shown
-from dpsql.compiler.calibrate.propose_test_release import (
-    means_of,
-    require_testable,
-    tested,
-)
 from dpsql.compiler.calibrate.quantile_trees import planned, trees_of
 from dpsql.compiler.calibrate.shared_totals import levels_of
 from dpsql.compiler.calibrate.splitting import split
@@ -41,31 +37,17 @@ from dpsql.compiler.calibrate.strategies import (
 )
 from dpsql.compiler.calibrate.top_groups import with_top
 from dpsql.compiler.errors.outputs import apart, shown
+from dpsql.compiler.plan import private_plan
 from dpsql.compiler.plan.lattices import RangeStrategy
-from dpsql.compiler.plan.private_plan import (
-    BlockPlan,
-    Bounded,
-    Payment,
-    PrivatePlan,
-    Release,
-)
 from dpsql.compiler.plan.published_keys import Keys, ListedKeys
 from dpsql.compiler.resolve.scopes import Identities
 from dpsql.compiler.track.blocks import noise_of_one
 from dpsql.mechanisms import standard_deviation
+from dpsql.model import vocabulary
 from dpsql.model.algebra import Field, Relation
 from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import Span
-from dpsql.model.vocabulary import (
-    NANO,
-    Event,
-    EventPart,
-    Loss,
-    Neighbours,
-    NoiseEvent,
-    SelectionEvent,
-)
 from dpsql.model.walk import refs
 
 _FIRST = 5
@@ -73,13 +55,13 @@ _FIRST = 5
 
 
 def calibrate(
-    bounded: Bounded,
+    bounded: private_plan.Bounded,
     accountant: Accountant,
-    neighbours: Neighbours,
+    neighbours: vocabulary.Neighbours,
     options: MeasurementOptions,
     delta: Fraction,
     identities: Identities,
-) -> PrivatePlan:
+) -> private_plan.PrivatePlan:
     """Return the plan of a query that may spend its epsilon, with δ up to `delta` for private keys.
 
     Raises `Refused` where a contribution has no limit, an argument no bound, an aggregate no
@@ -115,14 +97,14 @@ def calibrate(
 
 
 def _whole(
-    loss: Loss, allowance: Allowance, shares: Fraction | int, accountant: Accountant
-) -> Loss:
+    loss: vocabulary.Loss, allowance: Allowance, shares: Fraction | int, accountant: Accountant
+) -> vocabulary.Loss:
     """Raise a loss to the whole allowance of measurements that are charged before their bounds are
     found, in all filters.
 
     Noise is rounded up a little, so otherwise the charge would depend on the found bounds.
     """
-    amount = max(loss.amount, floor(allowance.share(Fraction(shares)).amount * NANO))
+    amount = max(loss.amount, floor(allowance.share(Fraction(shares)).amount * vocabulary.NANO))
     return fill_filters(replace(loss, amount=amount), accountant)
 
 
@@ -141,18 +123,21 @@ class _Spending:
         each = iter(shares)
         return [[self.allowance.share(next(each)) for _ in paid_for(m)] for m in self.measured]
 
-    def blocks(self, shares: Sequence[Fraction]) -> tuple[BlockPlan, ...]:
+    def blocks(self, shares: Sequence[Fraction]) -> tuple[private_plan.BlockPlan, ...]:
         own = zip(self.measured, self.payers, self.paid(shares), strict=True)
-        return tuple(_released(*each, self.selection, self.options) for each in own)
+        return tuple(
+            _released(measured, payer, allowances, self.selection, self.options)
+            for measured, payer, allowances in own
+        )
 
 
 def _priced(
-    blocks: tuple[BlockPlan, ...],
+    blocks: tuple[private_plan.BlockPlan, ...],
     queries: Sequence[Relation],
     accountant: Accountant,
     epsilon: Fraction,
     shares: Sequence[Fraction],
-) -> PrivatePlan:
+) -> private_plan.PrivatePlan:
     """Return the plan of these blocks and its cost, with shared noise of groups where that is
     better.
     """
@@ -160,8 +145,8 @@ def _priced(
     levels = levels_of(blocks, stages) if len(blocks) > 1 else ()
     if any(block.block.keys for block in blocks):
         blocks = with_common_noise(blocks, queries, levels, accountant)
-    event = Event(tuple(part for block in blocks for part in _events(block)))
-    return PrivatePlan(
+    event = vocabulary.Event(tuple(part for block in blocks for part in _events(block)))
+    return private_plan.PrivatePlan(
         blocks=blocks,
         stages=tuple(stages),
         outer=outer,
@@ -176,18 +161,20 @@ def _priced(
 def _allowance(
     measured: list[Measured],
     accountant: Accountant,
-    neighbours: Neighbours,
+    neighbours: vocabulary.Neighbours,
     epsilon: Fraction,
     delta: Fraction,
 ) -> tuple[Allowance, Fraction]:
     """Return the allowance of the query, and the δ of each step that needs one."""
     for m in measured:
-        if means_of(m.measurements.parts):
-            require_testable(m.bounded, accountant, neighbours)
+        if propose_test_release.means_of(m.measurements.parts):
+            propose_test_release.require_testable(m.bounded, accountant, neighbours)
     private = [m for m in measured if m.bounded.domain is None]
     if private and not accountant.supports_selection:
         raise Refused(Reason.PRIVATE_KEYS_NEED_DELTA, private[0].bounded.block.span)
-    steps = len(private) + sum(len(means_of(m.measurements.parts)) for m in measured)
+    steps = len(private) + sum(
+        len(propose_test_release.means_of(m.measurements.parts)) for m in measured
+    )
     allowance = accountant.allowance(epsilon, delta, selects_keys=steps > 0)
     if not allowance.amount or (steps and not allowance.selection_delta):
         raise Refused(Reason.BAD_OPTION, option="epsilon", why="it is too small to spend")
@@ -195,7 +182,7 @@ def _allowance(
 
 
 def _with_least_error(
-    bounded: Bounded,
+    bounded: private_plan.Bounded,
     measured: list[Measured],
     allowance: Allowance,
     payers: Sequence[Payer],
@@ -244,7 +231,7 @@ def _claims(
 
 def _deciding(measured: Measured) -> list[Field]:
     """List the counts that decide something: the selection of private keys, and tests."""
-    tests = {mean.test for mean in means_of(measured.measurements.parts)}
+    tests = {mean.test for mean in propose_test_release.means_of(measured.measurements.parts)}
     keys = measured.fields[:1] if measured.bounded.domain is None else ()
     return [
         *keys,
@@ -258,13 +245,13 @@ def _released(
     allowances: list[Allowance],
     selection_delta: Fraction,
     options: MeasurementOptions,
-) -> BlockPlan:
+) -> private_plan.BlockPlan:
     contributions, bounded = measured.contributions, measured.bounded
     count = len(measured.measurements.paid)
     paid = zip(measured.measurements.paid, allowances[:count], strict=True)
-    noisy = tuple(r for each in paid for r in _paid(measured, *each, payer))
-    means = means_of(measured.measurements.parts)
-    releases = tested(noisy, selection_delta, payer.l0) if means else noisy
+    noisy = tuple(r for parts, own in paid for r in _paid(measured, parts, own, payer))
+    means = propose_test_release.means_of(measured.measurements.parts)
+    releases = propose_test_release.tested(noisy, selection_delta, payer.l0) if means else noisy
     keys: Keys
     if bounded.domain is not None:
         keys = ListedKeys(bounded.domain, bounded.within, shown=bounded.shown)
@@ -273,7 +260,7 @@ def _released(
         selection = KeySelection(counted, measured.rival, options.floor, alone)
         keys, releases = keys_selected(releases, payer, allowances[0], selection_delta, selection)
     chosen, trees = trees_of(measured.histograms, allowances[count:], payer)
-    return BlockPlan(
+    return private_plan.BlockPlan(
         block=bounded.block,
         keys=keys,
         releases=releases,
@@ -317,25 +304,29 @@ def _range_strategies(
 
 def _paid(
     measured: Measured, together: tuple[PartColumn, ...], allowance: Allowance, payer: Payer
-) -> Iterator[Release]:
+) -> Iterator[private_plan.Release]:
     """Yield the releases of columns that share one payment."""
     size, neighbours = len(together), payer.neighbours
     (sensitivity,) = {measured.sensitivity(c, neighbours, size) for c in together}
-    share = allowance.amount, allowance.noise_delta, sensitivity
-    payment = Payment(
-        noise=payer.accountant.noise(*share),
+    amount, delta = allowance.amount, allowance.noise_delta
+    payment = private_plan.Payment(
+        noise=payer.accountant.noise(amount, delta, sensitivity),
         sensitivity=sensitivity,
         columns=tuple(column.field.id for column in together),
-        runner_up=payer.accountant.runner_up(*share),
+        runner_up=payer.accountant.runner_up(amount, delta, sensitivity),
     )
-    return (Release(column.field, column.part, payment) for column in together)
+    return (private_plan.Release(column.field, column.part, payment) for column in together)
 
 
-def _events(block: BlockPlan) -> tuple[EventPart, ...]:
+def _events(block: private_plan.BlockPlan) -> tuple[vocabulary.EventPart, ...]:
     losses = (
         *(event for payment in block.payments for event in events_of_noise(payment)),
-        *(NoiseEvent(tree.noise, tree.sensitivity) for tree in block.trees),
+        *(vocabulary.NoiseEvent(tree.noise, tree.sensitivity) for tree in block.trees),
         *map(event_of, block.choices),
     )
-    tests = (SelectionEvent(r.stability.delta) for r in block.releases if r.stability is not None)
-    return (*losses, *tests, *selection_events(block.keys))
+    tests = (
+        vocabulary.SelectionEvent(r.stability.delta)
+        for r in block.releases
+        if r.stability is not None
+    )
+    return (*losses, *tests, *block.keys.events)

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from math import ceil, prod
 
+from dpsql.compiler.plan import private_plan
 from dpsql.compiler.plan.canonical import Writer
 from dpsql.compiler.plan.measurement_kinds import (
     AdditiveTotal,
@@ -28,12 +29,6 @@ from dpsql.compiler.plan.measurement_kinds import (
     RowCount,
     ScaledTotal,
     UnitCount,
-)
-from dpsql.compiler.plan.private_plan import (
-    KeyLimit,
-    PrivateBlock,
-    TotalLimit,
-    least,
 )
 from dpsql.model.algebra import Aggregate, Project, Relation
 from dpsql.model.dataclass import dataclass, field, replace
@@ -59,17 +54,18 @@ class NamedLimit:
     name: str
 
 
-def rows_limit(block: PrivateBlock) -> NamedLimit:
+def rows_limit(block: private_plan.PrivateBlock) -> NamedLimit:
     """Return the declared most rows of one unit in a group of this grouping."""
-    declared, key = block.declared, _Keys(block)
-    named = [limit for limit in declared.rows_by if key.is_grouped_by(limit)]
+    declared, named = block.declared, list[private_plan.KeyLimit]()
+    if declared.rows_by:
+        named = list(filter(_Keys(block).is_grouped_by, declared.rows_by))
     if not named:
         return NamedLimit(declared.rows_per_group, "max_rows_per_group")
     tightest = min(named, key=lambda limit: limit.most)
     return NamedLimit(tightest.most, f"max_rows_per_group of {tightest.name}")
 
 
-def groups_limit(block: PrivateBlock) -> NamedLimit:
+def groups_limit(block: private_plan.PrivateBlock) -> NamedLimit:
     """Return the declared most groups of this grouping for one unit."""
     others = NamedLimit(block.declared.groups_per_unit, "max_groups_per_unit")
     limits = _Keys(block).covering()
@@ -77,7 +73,7 @@ def groups_limit(block: PrivateBlock) -> NamedLimit:
         return others
     names = " and ".join(limit.name for limit in limits)
     most = NamedLimit(prod(limit.most for limit in limits), f"max_groups_per_unit of {names}")
-    if len(limits) > 1 and least(most.value, others.value) != most.value:
+    if len(limits) > 1 and private_plan.least(most.value, others.value) != most.value:
         return others
     return most
 
@@ -85,7 +81,7 @@ def groups_limit(block: PrivateBlock) -> NamedLimit:
 class _Keys:
     """The keys of a block as expressions over columns of tables, without subquery names."""
 
-    def __init__(self, block: PrivateBlock) -> None:
+    def __init__(self, block: private_plan.PrivateBlock) -> None:
         self._writer = Writer()
         self._writer.number(block.rows)
         self._declared = block.declared
@@ -93,13 +89,13 @@ class _Keys:
         self._keys = [key for key in over if not refs(key) <= block.determined]
         self._texts = set(map(self._writer.write, self._keys))
 
-    def is_grouped_by(self, limit: KeyLimit) -> bool:
+    def is_grouped_by(self, limit: private_plan.KeyLimit) -> bool:
         """Test whether one of the keys is that of the limit."""
         return self._is(limit, self._texts)
 
-    def covering(self) -> tuple[KeyLimit, ...]:
+    def covering(self) -> tuple[private_plan.KeyLimit, ...]:
         """Return limits of groups that together determine every key; empty if there are none."""
-        limits: dict[KeyLimit, None] = {}
+        limits: dict[private_plan.KeyLimit, None] = {}
         for key in self._keys:
             exact = [x for x in self._declared.groups_by if self._is(x, {self._writer.write(key)})]
             columns = [x for x in self._declared.groups_by if isinstance(x.key, Ref)]
@@ -109,7 +105,7 @@ class _Keys:
             limits |= dict.fromkeys(exact[:1] or read)
         return tuple(limits)
 
-    def _is(self, limit: KeyLimit, texts: set[str]) -> bool:
+    def _is(self, limit: private_plan.KeyLimit, texts: set[str]) -> bool:
         there = refs(limit.key) <= self._writer.numbers.keys()
         return there and self._writer.write(limit.key) in texts
 
@@ -141,12 +137,12 @@ class DeclaredTotals:
     some measurement are `binding`. `polled` says whether units can be polled.
     """
 
-    block: PrivateBlock
+    block: private_plan.PrivateBlock
     groups: int
     norm: Norm
     applies: bool
     polled: bool
-    binding: dict[TotalLimit, None] = field(default_factory=dict)
+    binding: dict[private_plan.TotalLimit, None] = field(default_factory=dict)
 
     @property
     def is_spread(self) -> bool:
@@ -160,10 +156,13 @@ class DeclaredTotals:
         Over several groups all totals of a unit are scaled together; in one group the total is
         clipped.
         """
-        limit = self._limit(part)
+        if not isinstance(part, ClippedSum) or part.centre or not self.applies:
+            return part
+        column, totals = over_tables(part.argument, self.block.rows), self.block.declared.totals
+        id_ = column.id if isinstance(column, Ref) else None
+        limit = next((total for total in totals if total.column == id_), None)
         if limit is None:
             return part
-        assert isinstance(part, ClippedSum)
         most = ceil(limit.most / part.lattice.step)
         largest = max(abs(part.total_lower), abs(part.total_upper))
         many = self.groups if self.norm is Norm.L1 else self.groups**0.5
@@ -194,18 +193,6 @@ class DeclaredTotals:
             return part
         total = within_integers(part) if isinstance(part, ClippedSum) else part
         return ScaledTotal(total, self.norm, bound, digits)
-
-    def _limit(self, part: Measurement) -> TotalLimit | None:
-        """Return the declared limit of a directly summed column, if any."""
-        match part:
-            case ClippedSum(argument=argument, centre=0) if self.applies:
-                column = over_tables(argument, self.block.rows)
-                if not isinstance(column, Ref):
-                    return None
-                totals = (t for t in self.block.declared.totals if t.column == column.id)
-                return next(totals, None)
-            case _:
-                return None
 
 
 def clipped(part: ClippedSum, most: int) -> ClippedSum:

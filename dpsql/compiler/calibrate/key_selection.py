@@ -11,17 +11,16 @@ threshold costs δ. Trials replace it and spend no more, in as many rounds as a 
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import assert_never
 
 from dpsql.accountants import Allowance
 from dpsql.compiler.calibrate.choices import Payer
 from dpsql.compiler.plan.private_plan import BlockPlan, Release
-from dpsql.compiler.plan.published_keys import Keys, ListedKeys, ThresholdKeys, TopKeys, TrialKeys
-from dpsql.mechanisms.threshold import ALONE, Threshold, UnitCounting, threshold
+from dpsql.compiler.plan.published_keys import ThresholdKeys, TrialKeys
+from dpsql.mechanisms.threshold import ALONE, UnitCounting, threshold
 from dpsql.mechanisms.truncated_geometric import key_trials, keys_of_unit
 from dpsql.model.algebra import Relation, Released
 from dpsql.model.dataclass import dataclass, replace
-from dpsql.model.vocabulary import EventPart, Noise, SelectionEvent, Sensitivity
+from dpsql.model.vocabulary import Sensitivity
 from dpsql.model.walk import map_inputs
 
 
@@ -63,14 +62,14 @@ def keys_selected(
     counted, rival, floor = selection.counted, selection.rival, selection.floor
     first, *others = releases[: counted.columns]
     assert all(r.noise == first.noise and r.query.total_upper == counted.most for r in others)
-    chosen = _threshold(payer, first.noise, delta, floor, counted)
+    chosen = threshold(first.noise, payer.l0, delta, payer.neighbours, floor, counted)
     columns = tuple(release.field.id for release in (first, *others))
     noisy = ThresholdKeys(threshold=chosen, counted=columns, floor=floor)
     if rival is not None and rival.counted != counted:
         alone, share = rival.counted == ALONE, rival.allowance
         sensitivity = Sensitivity(payer.l0, 0, rival.counted.most, payer.neighbours, alone)
         noise = payer.accountant.noise(share.amount, share.noise_delta, sensitivity)
-        other = _threshold(payer, noise, delta, floor, rival.counted)
+        other = threshold(noise, payer.l0, delta, payer.neighbours, floor, rival.counted)
         return replace(noisy, runner_up=other), releases
     if not selection.alone or counted != ALONE:
         return noisy, releases
@@ -82,27 +81,6 @@ def keys_selected(
         return replace(noisy, runner_up=trials), releases
     judged = TrialKeys(trials=trials, unreleased=first.query, floor=floor, runner_up=chosen)
     return judged, ()
-
-
-def _threshold(
-    payer: Payer, noise: Noise, delta: Fraction, floor: int, counted: UnitCounting
-) -> Threshold:
-    return threshold(noise, payer.l0, delta, payer.neighbours, floor, counted)
-
-
-def selection_events(keys: Keys) -> tuple[EventPart, ...]:
-    """Return the cost of publishing a block's keys, without its noise."""
-    match keys:
-        case ListedKeys():
-            return ()
-        case TopKeys(top=top):
-            return (top.event,)
-        case ThresholdKeys(threshold=chosen):
-            return (SelectionEvent(chosen.delta),)
-        case TrialKeys(trials=trials):
-            return (trials.event,)
-        case _:
-            assert_never(keys)
 
 
 def as_released(relation: Relation, blocks: tuple[BlockPlan, ...]) -> Relation:

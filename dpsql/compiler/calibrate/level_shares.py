@@ -17,7 +17,7 @@ from dataclasses import replace
 from fractions import Fraction
 from itertools import accumulate, pairwise
 
-from dpsql.consistency.marginals import Marginal, Marginals, Spread
+from dpsql.consistency.marginals import Marginals, Spread
 
 LEAST = Fraction(1, 1 << 10)
 """Least part of its share that a table keeps when finer tables are more precise."""
@@ -42,7 +42,13 @@ def with_levels(
 
 def _factors(levels: Marginals, totals: Sequence[Fraction], order: int) -> dict[int, Fraction]:
     """Return the factor of each table's share; their total stays the same."""
-    coarse = [table.block for table in levels.tables if _is_coarse(table, levels.tables)]
+    coarse = []
+    for table in levels.tables:
+        # All its quantities are also measured by a table with more keys.
+        own = {quantity for quantity in table.quantities if quantity is not None}
+        finer = [other for other in levels.tables if {*table.axes} < {*other.axes}]
+        if None not in table.quantities and any(own <= {*f.quantities} for f in finer):
+            coarse.append(table.block)
     parts = dict.fromkeys(coarse, Fraction(1))
     plain = _variances(levels, _shared(levels, parts, totals), order)
 
@@ -67,13 +73,6 @@ def _shared(
     left = sum((totals[block] * (1 - part) for block, part in parts.items()), Fraction(0))
     more = 1 + left / sum(totals[block] for block in finest)
     return {**parts, **dict.fromkeys(finest, more)}
-
-
-def _is_coarse(table: Marginal, tables: Sequence[Marginal]) -> bool:
-    """Test whether all quantities of a table are also measured by a table with more keys."""
-    own = {quantity for quantity in table.quantities if quantity is not None}
-    finer = [other for other in tables if {*table.axes} < {*other.axes}]
-    return None not in table.quantities and any(own <= {*other.quantities} for other in finer)
 
 
 def _variances(levels: Marginals, factors: Mapping[int, Fraction], order: int) -> list[float]:

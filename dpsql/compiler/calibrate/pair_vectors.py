@@ -33,7 +33,7 @@ def with_pairs_together(measurements: Measurements, identities: Identities) -> M
         if alone - formulas.keys() >= {*pair.members}:
             fields = [identities.field("part", DOUBLE) for _ in pair.parts]
             own = zip(pair.parts, fields, pair.typical(adds), strict=True)
-            paid.append(tuple(PartColumn(*each) for each in own))
+            paid.append(tuple(PartColumn(part, field, row) for part, field, row in own))
             formulas |= pair.formulas([field.ref for field in fields])
     inside = {columns[part].field.id: value for part, value in formulas.items()}
     anywhere = {

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial, reduce
 from math import isqrt
 
 from dpsql.compiler.errors.outputs import by_row
@@ -50,7 +49,10 @@ def polled(
         )
         for poll in polls
     )
-    outer = reduce(partial(_both, identities=identities), votes)
+    outer, *others = votes
+    for vote in others:
+        fields = tuple(identities.field(f.name, f.type) for f in outer.fields)
+        outer = Union("UNION", True, outer, vote, fields)
     return Bounded(outer, tuple(blocks), tuple(stages[stage] for stage in read))
 
 
@@ -106,11 +108,6 @@ def _votes(place: int, poll: Poll, identities: Identities) -> Relation:
     number = Item(identities.field("poll", INTEGER), Literal(place, INTEGER))
     items = (Item(identities.field(f.name, f.type), Ref(f.id, f.type)) for f in columns)
     return Project(Released(place, columns, (0,)), (number, *items))
-
-
-def _both(left: Relation, right: Relation, identities: Identities) -> Relation:
-    fields = tuple(identities.field(f.name, f.type) for f in left.fields)
-    return Union("UNION", True, left, right, fields)
 
 
 def places(poll: Poll) -> range:

@@ -25,14 +25,10 @@ from typing import assert_never
 from dpsql.accountants import Accountant
 from dpsql.compiler.aggregates.moments import centred_sum
 from dpsql.compiler.aggregates.recipe import BoundedCall, Parts, Recipe, counted, unlimited
+from dpsql.compiler.calibrate import declared_limits
 from dpsql.compiler.calibrate.contributions import Contributions, unscalable
-from dpsql.compiler.calibrate.declared_limits import (
-    DeclaredTotals,
-    more_digits,
-    widest_row,
-    within_integers,
-)
 from dpsql.compiler.calibrate.typed_ratios import RATIO_STEPS, ratio_edges
+from dpsql.compiler.plan import private_plan
 from dpsql.compiler.plan.biased_columns import BiasedColumn
 from dpsql.compiler.plan.canonical import Writer, written_rows
 from dpsql.compiler.plan.lattices import WHOLE, ChoiceQuery
@@ -52,21 +48,11 @@ from dpsql.compiler.plan.measurement_kinds import (
     UnitVote,
     Vote,
 )
-from dpsql.compiler.plan.private_plan import (
-    ContributionBound,
-    DeclaredLimits,
-    FoundNorm,
-    Poll,
-    PrivateBlock,
-)
 from dpsql.compiler.plan.voting_rows import VotingRows
 from dpsql.compiler.resolve.scopes import Identities
 from dpsql.mechanisms.norm_bounds import octave_of
 from dpsql.mechanisms.threshold import ALONE, UnitCounting
-from dpsql.model.algebra import (
-    Item,
-    Measure,
-)
+from dpsql.model import algebra
 from dpsql.model.dataclass import dataclass, field, replace
 from dpsql.model.intervals import Interval
 from dpsql.model.notices import Contributed
@@ -102,18 +88,18 @@ class Polls:
     kind of noise. Units vote with their `voting` rows, if there are any.
     """
 
-    block: PrivateBlock
-    totals: DeclaredTotals
+    block: private_plan.PrivateBlock
+    totals: declared_limits.DeclaredTotals
     contributions: Contributions
     listed: int
     norm: Norm
     either: bool
-    norms: Mapping[str, FoundNorm]
+    norms: Mapping[str, private_plan.FoundNorm]
     identities: Identities
     first: int | None = None
     voting: VotingRows | None = None
-    missing: dict[str, Poll] = field(default_factory=dict)
-    bounds: list[ContributionBound] = field(default_factory=list)
+    missing: dict[str, private_plan.Poll] = field(default_factory=dict)
+    bounds: list[private_plan.ContributionBound] = field(default_factory=list)
     keys: dict[Measurement, str] = field(default_factory=dict)
 
     @property
@@ -206,8 +192,10 @@ class Polls:
 
     def _digits(self, part: ClippedSum, call: BoundedCall) -> tuple[ClippedSum, int]:
         """Return the sum with totals that fit, and the digits of its scaled totals."""
-        total = within_integers(part)
-        return total, more_digits(total, 1 if call.wide else widest_row(total))
+        total = declared_limits.within_integers(part)
+        return total, declared_limits.more_digits(
+            total, 1 if call.wide else declared_limits.widest_row(total)
+        )
 
     def _within(self, part: ClippedSum, bound: int, digits: int) -> Measurement:
         """Return the sum with a contribution of at most `bound` steps of rows per unit."""
@@ -226,7 +214,7 @@ class Polls:
             case RowCount(condition=condition, total_upper=1):
                 return self._units(UnitCount(condition), measure)
             case RowCount() if self.contributions.polled:
-                key, clipped = self._total(part, measure, more_digits(part, 1))
+                key, clipped = self._total(part, measure, declared_limits.more_digits(part, 1))
                 self.keys[clipped] = key
                 return clipped
             case ClippedSum() if self.contributions.polled:
@@ -240,7 +228,7 @@ class Polls:
         """Count units, each with less weight in many groups: with a poll if the query reads their
         number.
         """
-        digits, norm = more_digits(part, 1), None
+        digits, norm = declared_limits.more_digits(part, 1), None
         steps = part.lattice.base**digits
         if self.contributions.polled and (part.condition or self._asks_for_units):
             of_keys = self.first is None and part.condition is None
@@ -252,7 +240,7 @@ class Polls:
         most = clipped.bound / steps
         groups = most**2 if self.norm is Norm.L2 else most
         self.bounds.append(
-            ContributionBound(
+            private_plan.ContributionBound(
                 measure,
                 Contributed.UNITS,
                 norm,
@@ -305,7 +293,7 @@ class Polls:
                 key, bound = self._bound(part.values, norm, 0, measure)
                 clipped: Measurement = part.of_at_most(bound, norm)
             case RowCount() if part.total_upper >= MOST_ROWS:
-                key, clipped = self._total(part, measure, more_digits(part, 1))
+                key, clipped = self._total(part, measure, declared_limits.more_digits(part, 1))
             case ClippedSum():
                 total, digits = self._digits(part, call)
                 key, clipped = self._total(total, measure, digits)
@@ -356,7 +344,7 @@ class Polls:
                 continue
             finest = plain.upper.bit_length() if call.wide else _FINEST
             edges = _edges(plain.lower, plain.upper, finest)
-            vote = MeanVote(within_integers(plain), edges)
+            vote = MeanVote(declared_limits.within_integers(plain), edges)
             key, middle = self._key(vote), (plain.lower + plain.upper) // 2
             self._asks(key, vote)
             centres[place] = self.norms[key].bound if key in self.norms else middle
@@ -365,7 +353,8 @@ class Polls:
     def ratio(self, above: AdditiveTotal, below: AdditiveTotal) -> Fraction:
         """Return the approximate ratio of the first to the second measurement, in steps."""
         above, below = (
-            part if isinstance(part, RowCount) else within_integers(part) for part in (above, below)
+            part if isinstance(part, RowCount) else declared_limits.within_integers(part)
+            for part in (above, below)
         )
         vote = RatioVote(above, below, ratio_edges(above, below))
         key = self._key(vote)
@@ -374,11 +363,11 @@ class Polls:
         return Fraction(ratio.bound if ratio is not None and ratio.visible else 0, RATIO_STEPS)
 
     @property
-    def released(self) -> tuple[ContributionBound, ...]:
+    def released(self) -> tuple[private_plan.ContributionBound, ...]:
         """The known norms, each once."""
         return tuple(dict.fromkeys(self.bounds))
 
-    def held_before(self, columns: Mapping[Measurement, int]) -> tuple[Poll, ...]:
+    def held_before(self, columns: Mapping[Measurement, int]) -> tuple[private_plan.Poll, ...]:
         """Return the polls for unknown bounds, and the released columns that they are about.
 
         Centres come first, because norms depend on the centre that is subtracted from rows.
@@ -426,9 +415,16 @@ class Polls:
         if key in self.norms:
             released = replace(self.norms[key], bound=bound)
             largest = float(bound * part.lattice.step / part.lattice.base**digits)
-            signs = part.total_lower < 0, part.total_upper > 0
             what = self._what(part, measure)
-            self.bounds.append(ContributionBound(measure, what, released, largest, *signs))
+            contribution = private_plan.ContributionBound(
+                measure=measure,
+                what=what,
+                norm=released,
+                most=largest,
+                negative=part.total_lower < 0,
+                positive=part.total_upper > 0,
+            )
+            self.bounds.append(contribution)
         return key, bound
 
     def _what(self, part: RowCount | ClippedSum | DistinctCount, measure: int) -> Contributed:
@@ -501,7 +497,7 @@ class Polls:
     def _asks(self, key: str, vote: UnitVote, *, of_keys: bool = False) -> None:
         if key not in self.norms and key not in self.missing:
             alone = self.first is not None and not self.listed
-            self.missing[key] = Poll(
+            self.missing[key] = private_plan.Poll(
                 key,
                 self._polled(vote),
                 None,
@@ -530,7 +526,7 @@ class Polls:
                 assert_never(vote)
         return hashlib.sha256(writer.write((*call, *how)).encode()).hexdigest()
 
-    def _voters(self, vote: UnitVote) -> tuple[PrivateBlock, UnitVote]:
+    def _voters(self, vote: UnitVote) -> tuple[private_plan.PrivateBlock, UnitVote]:
         """Return the block of the units that vote, and the vote; raises `Refused` if none can."""
         if self.voting is None:
             return self.block, vote
@@ -539,16 +535,16 @@ class Polls:
             raise unlimited(self.block.measures[0].call.span, self.block.declared)
         return replace(self.block, rows=self.voting.rows), other
 
-    def _polled(self, vote: UnitVote) -> PrivateBlock:
+    def _polled(self, vote: UnitVote) -> private_plan.PrivateBlock:
         block, vote = self._voters(vote)
         octave = self.identities.field("octave", INTEGER)
         units = self.identities.field("units", INTEGER)
         return replace(
             block,
             max_rows=1,
-            keys=(Item(octave, Literal(0, INTEGER)),),
-            measures=(Measure(units, AggregateCall("count", (Star(),), type=INTEGER)),),
-            declared=DeclaredLimits(1, 1, 1),
+            keys=(algebra.Item(octave, Literal(0, INTEGER)),),
+            measures=(algebra.Measure(units, AggregateCall("count", (Star(),), type=INTEGER)),),
+            declared=private_plan.DeclaredLimits(1, 1, 1),
             groups=None,
             max_groups=None,
             alone=False,

@@ -157,13 +157,14 @@ def _best(histogram: Histogram, allowance: Allowance, payer: Payer) -> _Best:
 
     def with_levels(levels: int) -> tuple[Sensitivity, Noise]:
         sensitivity = Sensitivity(levels * payer.l0, 0, histogram.rows, payer.neighbours)
-        share = allowance.amount, allowance.noise_delta, sensitivity
-        return sensitivity, payer.accountant.noise(*share)
+        noise = payer.accountant.noise(allowance.amount, allowance.noise_delta, sensitivity)
+        return sensitivity, noise
 
     shape = best_shape(
         histogram.grid.cells, lambda levels: standard_deviation(with_levels(levels)[1])
     )
-    return _Best(shape, *with_levels(shape.levels))
+    sensitivity, noise = with_levels(shape.levels)
+    return _Best(shape, sensitivity, noise)
 
 
 def _tree(members: Mapping[ChoiceQuery, Field], allowance: Allowance, payer: Payer) -> TreeRelease:

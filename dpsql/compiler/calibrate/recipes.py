@@ -40,7 +40,7 @@ def bounded_call(
     summed = call.function in WIDE and not call.distinct
     wide = summed and contributions.polled and _only_wide(bounded, place)
     argument, rows = call.args[0], contributions.rows_per_group.value
-    of_keys = _over_keys(argument, block.keys)
+    of_keys = _over_keys(argument, block.keys) if block.keys else None
     return BoundedCall(
         call,
         bounded.wide[place] if wide else arguments,
@@ -70,7 +70,8 @@ def parts_of(block: PrivateBlock, recipe: Recipe, call: BoundedCall) -> tuple[Me
     have.
     """
     parts = recipe.parts(call)
-    require_direct(block, call.call, parts, chosen=recipe.choices is not None)
+    if block.several:
+        require_direct(call.call, parts, chosen=recipe.choices is not None)
     return parts
 
 
@@ -82,5 +83,4 @@ def _over_keys(expression: Expression, keys: tuple[Item, ...]) -> Expression | N
         return columns.get(node) or map_children(node, over)
 
     written = over(expression)
-    fields = {key.field.id for key in keys}
-    return written if keys and refs(written) <= fields else None
+    return written if refs(written) <= {key.field.id for key in keys} else None

@@ -48,7 +48,8 @@ def with_squares_together(measurements: Measurements, identities: Identities) ->
         if family.squares is not None and alone - gone >= {family.centred, family.squares}:
             pair = _Pair(family, family.squares)
             own = tuple(pair.columns(table, identities))
-            formulas |= pair.formulas(table, *(column.field.ref for column in own))
+            first, second = own
+            formulas |= pair.formulas(table, first.field.ref, second.field.ref)
             paid.append(own)
             gone |= {family.centred, family.squares}
     others = [together for together in measurements.paid if together[0].part not in gone]

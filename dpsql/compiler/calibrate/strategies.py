@@ -25,6 +25,7 @@ from dpsql.compiler.calibrate.quantile_trees import HistogramQueries
 from dpsql.compiler.calibrate.splitting import ROWS, Part, better, split
 from dpsql.compiler.calibrate.squares_vectors import with_squares_together
 from dpsql.compiler.errors.outputs import NOTHING_APART, Apart, shown
+from dpsql.compiler.plan import private_plan
 from dpsql.compiler.plan.biased_columns import BiasedColumn
 from dpsql.compiler.plan.measurement_kinds import (
     DistinctCount,
@@ -32,12 +33,6 @@ from dpsql.compiler.plan.measurement_kinds import (
     RowCount,
     ScaledTotal,
     UnitCount,
-)
-from dpsql.compiler.plan.private_plan import (
-    BoundedBlock,
-    ContributionBound,
-    Poll,
-    TotalLimit,
 )
 from dpsql.compiler.resolve.scopes import Identities
 from dpsql.model.algebra import Field, Item, Measure, OneRow, Project, Relation, Released
@@ -56,17 +51,17 @@ class Measured:
     declared limits that clip measurements. If `first` is given, only that many groups are shown.
     """
 
-    bounded: BoundedBlock
+    bounded: private_plan.BoundedBlock
     contributions: Contributions
     measurements: Measurements
     histograms: HistogramQueries
     nonnegative: bool
     apart: Apart = NOTHING_APART
     rival: Rival | None = None
-    polls: tuple[Poll, ...] = ()
-    norms: tuple[ContributionBound, ...] = ()
+    polls: tuple[private_plan.Poll, ...] = ()
+    norms: tuple[private_plan.ContributionBound, ...] = ()
     biased: tuple[BiasedColumn, ...] = ()
-    totals: tuple[TotalLimit, ...] = ()
+    totals: tuple[private_plan.TotalLimit, ...] = ()
     first: int | None = None
 
     @property
@@ -91,11 +86,11 @@ class Measured:
         in each.
         """
         part = column.part
-        ends = part.total_lower, part.total_upper
+        lower, upper = part.total_lower, part.total_upper
         if isinstance(part, ScaledTotal | DistinctCount | DistinctSum):
-            return Sensitivity(self.l0, *ends, neighbours, norm=part.norm)
+            return Sensitivity(self.l0, lower, upper, neighbours, norm=part.norm)
         alone = sharing == 1 and not self.bounded.block.several
-        return Sensitivity(self.l0, *ends, neighbours, alone, together=column.together)
+        return Sensitivity(self.l0, lower, upper, neighbours, alone, together=column.together)
 
     @property
     def is_one_count(self) -> bool:
@@ -135,8 +130,8 @@ def least_error(
     Alternatives are omitted where aggregates have an epsilon of their own.
     """
     order = accountant.order
-    share = allowance.amount, allowance.noise_delta, Sensitivity(1, 0, 1)
-    gaussian = accountant.noise(*share).mechanism is Mechanism.DISCRETE_GAUSSIAN
+    noise = accountant.noise(allowance.amount, allowance.noise_delta, Sensitivity(1, 0, 1))
+    gaussian = noise.mechanism is Mechanism.DISCRETE_GAUSSIAN
     in_l2 = gaussian and not accountant.vectors_help
     strategies = list(_strategies(measured, accountant, identities, in_l2=in_l2))
     charged = [charges(way, with_values(outer, way, identities)) for way in strategies]
@@ -150,9 +145,9 @@ def least_error(
     if not others or any(measure.call.epsilon for m in measured for measure in m.measures):
         return strategies[best]
     rival = least(others)
-    return _with_rivals(
-        strategies[best], strategies[rival], map(allowance.share, split(*charged[rival], order))
-    )
+    parts, outputs = charged[rival]
+    shares = map(allowance.share, split(parts, outputs, order))
+    return _with_rivals(strategies[best], strategies[rival], shares)
 
 
 def _with_rivals(

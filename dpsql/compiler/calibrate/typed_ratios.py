@@ -136,7 +136,7 @@ def _value(part: AdditiveTotal) -> Expression:
     """Return the addition of a row, in DOUBLE: 0 where it does not count."""
     value: Expression = Literal(1.0, DOUBLE)
     if isinstance(part, ClippedSum):
-        ends = (Fraction(end) * part.lattice.step for end in (part.lower, part.upper))
-        value = clamped(part.argument.to(DOUBLE), *ends)
+        lower, upper = (Fraction(end) * part.lattice.step for end in (part.lower, part.upper))
+        value = clamped(part.argument.to(DOUBLE), lower, upper)
         value = when(part.argument.is_null(), 0.0, value)
     return value if part.condition is None else when(part.condition, value, 0.0)

@@ -39,16 +39,9 @@ from dpsql.compiler.plan.biased_columns import BiasedColumn
 from dpsql.compiler.resolve.scopes import Identities, require_none
 from dpsql.compiler.track.equalities import equal_columns
 from dpsql.compiler.track.uniqueness import Keys, key_within
-from dpsql.model import algebra, tree
+from dpsql.model import algebra, tree, walk
 from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.intervals import EVERYTHING, Interval
-from dpsql.model.walk import (
-    composed,
-    map_inputs,
-    refs,
-    relations,
-    substitute,
-)
 
 
 def propagate(
@@ -66,7 +59,7 @@ def propagate(
     is NULL where the output is exact, or not a number and not chosen, and NaN where it is unknown.
     The stated errors of the query become columns.
     """
-    unions = any(isinstance(part, algebra.Union) for part in relations(outer))
+    unions = any(isinstance(part, algebra.Union) for part in walk.relations(outer))
     shown = frozenset(_of_unions(outer)) if unions and not states(outer) else frozenset[int]()
     stating = Stating(identities, selection.reach, range_of)
     tracer = _Tracer(
@@ -121,11 +114,14 @@ class _Tracer:
             case algebra.Released():
                 return self._released(relation)
             case algebra.Limit(input=algebra.Sort() as sort, limit=int() as limit):
-                rows = self._sorted(sort, relation.offset + limit)
+                order, source = self._read(sort)
+                count = relation.offset + limit
+                source = widen_first(source, order, count, self.selection, self.identities)
+                rows = _chosen(source.over(replace(order, input=source.relation)), sort)
                 return _chosen(rows.over(replace(relation, input=rows.relation)), relation)
             case algebra.Filter() | algebra.Sort() | algebra.Limit():
                 plain, source = self._read(relation)
-                traced = source.over(map_inputs(plain, lambda _input: source.relation))
+                traced = source.over(walk.map_inputs(plain, lambda _input: source.relation))
                 return _chosen(traced, relation)
             case algebra.Project():
                 return self._project(relation)
@@ -146,12 +142,6 @@ class _Tracer:
     def _read(self, relation: OneInput) -> tuple[OneInput, Traced]:
         """Return the relation with stated errors as columns, and its traced input."""
         return self.stating.over(relation, self.trace(relation.input))
-
-    def _sorted(self, relation: algebra.Sort, count: int) -> Traced:
-        """Return the sorted rows; the first `count` are shown, and their errors are widened."""
-        plain, source = self._read(relation)
-        source = widen_first(source, plain, count, self.selection, self.identities)
-        return _chosen(source.over(replace(plain, input=source.relation)), relation)
 
     def _released(self, relation: algebra.Released) -> Traced:
         noise = self.noise[relation.block]
@@ -259,9 +249,9 @@ class _Tracer:
         meaning: dict[int, tree.Expression] = {}
         deviation = dict(source.deviation)
         for item in relation.items:
-            if not refs(item.expression) & source.meaning.keys():
+            if not walk.refs(item.expression) & source.meaning.keys():
                 continue
-            over_bases = composed(as_ratio(item.expression), source.meaning)
+            over_bases = walk.composed(as_ratio(item.expression), source.meaning)
             if over_bases is None:
                 deviation[item.field.id] = None
             meaning[item.field.id] = over_bases or item.field.ref
@@ -533,7 +523,7 @@ def _own(left: Traced, addend: Addend) -> tree.Expression | None:
     }
     if not here.keys() >= set(addend.places.values()):
         return None
-    return substitute(addend.expression, {n: here[p] for n, p in addend.places.items()})
+    return walk.substitute(addend.expression, {n: here[p] for n, p in addend.places.items()})
 
 
 def _split(traced: Traced, base: int, own: tree.Expression, identities: Identities) -> Traced:
@@ -552,7 +542,7 @@ def _split(traced: Traced, base: int, own: tree.Expression, identities: Identiti
     return replace(
         traced,
         relation=algebra.Project(traced.relation, (*items, algebra.Item(rest, value))),
-        meaning={n: substitute(e, whole) for n, e in traced.meaning.items()},
+        meaning={n: walk.substitute(e, whole) for n, e in traced.meaning.items()},
         deviation={**traced.deviation, rest.id: remaining(total * total, error * error)},
         origin={**traced.origin, rest.id: replace(origin, apart=apart)},
         biased={**traced.biased, **({} if ends is None else {rest.id: ends})},

@@ -18,7 +18,6 @@ from dpsql.model import algebra, tree, walk
 from dpsql.model.algebra import Relation
 from dpsql.model.comparisons import TRUE_IF
 from dpsql.model.notices import ByFact, CertainFact, NoRows
-from dpsql.model.tree import AggregateCall, Call, Literal, Ref, Star
 
 Columns: TypeAlias = frozenset[int]
 _PLAIN = algebra.Released | algebra.Project | algebra.Filter | algebra.Sort | algebra.Limit
@@ -59,7 +58,7 @@ class EqualCounts:
 
     def __init__(self, blocks: Sequence[PrivateBlock], outer: Relation, judge: CertainRows) -> None:
         self.reasons: dict[NoRows, None] = {}
-        self._of = dict[int, tuple[int, AggregateCall]]()
+        self._of = dict[int, tuple[int, tree.AggregateCall]]()
         parts = list(walk.relations(outer))
         counts = [
             (field.id, released.block, block.measures[place].call)
@@ -82,21 +81,21 @@ class EqualCounts:
 
     def _decided(self, expression: tree.Expression) -> tree.Expression:
         match expression:
-            case Call(function=name, args=(Ref(id=a), Ref(id=b))) if (
+            case tree.Call(function=name, args=(tree.Ref(id=a), tree.Ref(id=b))) if (
                 a != b and a in self._of and self._of[a] == self._of.get(b)
             ):
                 value = 0 if name == "sub" else TRUE_IF[name][1] if name in TRUE_IF else None
                 if value is not None:
                     self.reasons[ByFact(CertainFact.EQUAL, "")] = None
-                    return Literal(value, expression.type)
+                    return tree.Literal(value, expression.type)
         return walk.map_children(expression, self._decided)
 
 
-def _whole(call: AggregateCall, block: PrivateBlock, judge: CertainRows) -> AggregateCall:
+def _whole(call: tree.AggregateCall, block: PrivateBlock, judge: CertainRows) -> tree.AggregateCall:
     """Return a count of a column without NULL as the count of rows."""
     match call.args:
-        case (Ref(id=column),) if not call.distinct and judge.why_present(block.rows, column):
-            call = replace(call, args=(Star(),))
-        case (Star(),):
-            call = replace(call, args=(Star(),))
+        case (tree.Ref(id=column),) if not call.distinct and judge.why_present(block.rows, column):
+            call = replace(call, args=(tree.Star(),))
+        case (tree.Star(),):
+            call = replace(call, args=(tree.Star(),))
     return replace(call, span=tree.NOWHERE)

@@ -14,13 +14,7 @@ from itertools import permutations
 from math import ceil, isqrt
 from typing import cast
 
-from dpsql.compiler.infer.column_facts import (
-    MEANS,
-    VALUES,
-    Columns,
-    FactSource,
-    without_found_bounds,
-)
+from dpsql.compiler.infer import column_facts
 from dpsql.compiler.plan.certain_ranges import COUNTS, CertainNumbers, range_of_sum
 from dpsql.compiler.plan.private_plan import BoundedBlock
 from dpsql.model.algebra import Relation, Released
@@ -32,7 +26,7 @@ from dpsql.model.walk import conjuncts, relations
 _SHARE = Interval(Fraction(0), Fraction(1))
 _SPREADS = {"var_pop": 4, "variance": 2, "stddev_pop": 4, "stddev": 2}
 """Squared range of values over the largest variance: 4 for all values, 2 for two of a sample."""
-_OF_ARGUMENT = frozenset({"count", "sum", *VALUES, *MEANS, *_SPREADS})
+_OF_ARGUMENT = frozenset({"count", "sum", *column_facts.VALUES, *column_facts.MEANS, *_SPREADS})
 """Aggregates with a range that follows from the range of their first argument."""
 _FINE = 10**6
 """Steps per unit in which the range of a standard deviation ends."""
@@ -40,12 +34,12 @@ _FIXED = {"corr": Interval(Fraction(-1), Fraction(1)), "regr_r2": _SHARE, "regr_
 
 
 def certain_numbers(
-    outer: Relation, blocks: Sequence[BoundedBlock], origin: FactSource
+    outer: Relation, blocks: Sequence[BoundedBlock], origin: column_facts.FactSource
 ) -> CertainNumbers:
     """Return the ranges of the measures that a query reads, and which are parts of which."""
     policy = origin.policy
     if any(c.private_bounds and c.bounds for t in policy.tables for c in t.columns):
-        origin = replace(origin, policy=policy.with_tables(without_found_bounds))
+        origin = replace(origin, policy=policy.with_tables(column_facts.without_found_bounds))
     measured = [tuple(_measures(block, origin)) for block in blocks]
     ranges, shares = dict[int, Interval](), set[tuple[int, int]]()
     for released in relations(outer):
@@ -55,17 +49,21 @@ def certain_numbers(
             listed = list(zip(columns, of_block, strict=True))
             ranges |= {field.id: _range(call, argument) for field, (call, argument) in listed}
             pairs = permutations(listed, 2)
-            shares |= {(a.id, b.id) for (a, part), (b, whole) in pairs if _is_part(*part, whole[0])}
+            shares |= {
+                (a.id, b.id)
+                for (a, (call, argument)), (b, (whole, _)) in pairs
+                if _is_part(call, argument, whole)
+            }
     return CertainNumbers(ranges, frozenset(shares))
 
 
 def _measures(
-    bounded: BoundedBlock, origin: FactSource
+    bounded: BoundedBlock, origin: column_facts.FactSource
 ) -> Iterator[tuple[AggregateCall, Facts | None]]:
     """Yield each measure of a block with the facts of its first argument, if it has one."""
     columns = None
     if any(bounded.arguments):
-        columns = Columns(bounded.block.rows, replace(origin, limitless=True))
+        columns = column_facts.Columns(bounded.block.rows, replace(origin, limitless=True))
     for measure, facts in zip(bounded.block.measures, bounded.arguments, strict=True):
         call = measure.call
         if columns is not None and facts and call.function in _OF_ARGUMENT:
@@ -85,7 +83,7 @@ def _range(call: AggregateCall, argument: Facts | None) -> Interval:
         return EVERYTHING
     if call.function in _SPREADS:
         return _spread(call, argument.interval)
-    if call.function in VALUES | MEANS:
+    if call.function in column_facts.VALUES | column_facts.MEANS:
         return argument.interval
     return range_of_sum(argument.interval) if call.function == "sum" else EVERYTHING
 

@@ -206,9 +206,8 @@ class CertainRows:
             return None
         reading, said = dict(scan.readings).get(field.name), f"{table.name}.{field.name}"
         if not table.private:
-            read = (field.name, field.type, 1, reading)
-            nullable = self.origin.public.facts(table.name, *read).nullable
-            return None if nullable else ByFact(CertainFact.NEVER_NULL, said)
+            facts = self.origin.public.facts(table.name, field.name, field.type, 1, reading)
+            return None if facts.nullable else ByFact(CertainFact.NEVER_NULL, said)
         declared = table.column(field.name)
         if table.view or reading is not None or declared is None or declared.reading is not None:
             return None

@@ -114,8 +114,10 @@ class _Block:
         free = [domain for domain, fixed in zip(domains, determined, strict=True) if not fixed]
         expressions = [key.expression for key in self.block.keys]
         finite = [d for d in domains if d is not None]
-        domain = together(expressions, finite, self.rows) if len(finite) == len(domains) else None
-        if domain is None and domains:
+        domain = None if domains else ((),)
+        if domains and len(finite) == len(domains):
+            domain = together(expressions, finite, self.rows)
+        if domain is None:
             domain = listed(expressions, domains, self.block.rows, self.rows)
         arguments, wide = (self._doubted(facts, domain) for facts in (arguments, wide))
         # A domain limits a unit's groups only where keys outside it are dropped: the data

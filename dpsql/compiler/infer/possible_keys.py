@@ -59,7 +59,9 @@ def listed(
     public = _of_public_rows(keys, rows, columns)
     for places, allowed in sorted(public, key=lambda part: -len(part[0])):
         if left.issuperset(places):
-            parts.append((places, sorted(allowed, key=_in_order)))
+            parts.append(
+                (places, sorted(allowed, key=lambda row: [(value is None, value) for value in row]))
+            )
             left.difference_update(places)
     for n in sorted(left):
         values = domains[n]
@@ -72,10 +74,6 @@ def listed(
     back = [order.index(n) for n in range(len(keys))]
     joined = (tuple(chain.from_iterable(row)) for row in product(*(rows for _, rows in parts)))
     return tuple(tuple(row[n] for n in back) for row in joined)
-
-
-def _in_order(row: Row) -> list[tuple[bool, Value]]:
-    return [(value is None, value) for value in row]
 
 
 def _of_public_rows(

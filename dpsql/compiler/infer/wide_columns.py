@@ -15,17 +15,7 @@ from typing import NoReturn
 
 from dpsql import functions
 from dpsql.compiler.infer.column_facts import Columns, FactSource, Row
-from dpsql.model.algebra import (
-    Aggregate,
-    Field,
-    Filter,
-    Limit,
-    Project,
-    Relation,
-    Scan,
-    Sort,
-    Values,
-)
+from dpsql.model import algebra
 from dpsql.model.intervals import Facts, Interval
 from dpsql.model.tree import INTEGER, INTEGER_WIDTH, STATED, Call, Expression, Kind, Ref, SqlType
 from dpsql.model.vocabulary import WORD, Column, ColumnPolicy, Policy
@@ -38,7 +28,7 @@ MOST_ERROR = 2.0**56
 """Standard error above which noise alone may need more than 64 bits: 2**62 is 64 times as much."""
 
 
-def told_columns(relation: Relation, policy: Policy) -> tuple[Column, ...]:
+def told_columns(relation: algebra.Relation, policy: Policy) -> tuple[Column, ...]:
     """Return the columns of a resolved query. A count never needs more than 64 bits."""
     fields, counts = relation.fields, _counts(relation)
     if all(_number(f.type) is None or f.id in counts for f in fields):
@@ -47,16 +37,16 @@ def told_columns(relation: Relation, policy: Policy) -> tuple[Column, ...]:
     return tuple(Column(f.name, f.type, sizes.wide(f), sizes.small(f)) for f in fields)
 
 
-def _counts(relation: Relation) -> set[int]:
+def _counts(relation: algebra.Relation) -> set[int]:
     """Return the ids of the counts of a relation, with those of columns that pass them on."""
     match relation:
-        case Project(items=items):
+        case algebra.Project(items=items):
             below = _counts(relation.input)
             passed = ((item.field.id, item.expression) for item in items)
             return {n for n, read in passed if isinstance(read, Ref) and read.id in below}
-        case Aggregate(measures=measures):
+        case algebra.Aggregate(measures=measures):
             return {m.field.id for m in measures if m.call.function == "count"}
-        case Filter() | Sort() | Limit():
+        case algebra.Filter() | algebra.Sort() | algebra.Limit():
             return _counts(relation.input)
         case _:
             return set()
@@ -106,9 +96,15 @@ def _stored(column: ColumnPolicy) -> Facts:
 class _Sizes(Columns):
     """The ranges of whole numbers, as they are declared and stored."""
 
-    def __init__(self, rows: Relation, origin: FactSource) -> None:
+    def __init__(self, rows: algebra.Relation, origin: FactSource) -> None:
         super().__init__(rows, origin)
-        self.predicates = tuple(p for p in self.predicates if not _reads_errors(p.predicate))
+        self.predicates = tuple(
+            p
+            for p in self.predicates
+            if not any(
+                isinstance(part, Call) and part.function in STATED for part in walk(p.predicate)
+            )
+        )
 
     def facts(self, expression: Expression) -> Facts:
         """Return facts as usual, but nothing except the type for stated errors."""
@@ -116,16 +112,16 @@ class _Sizes(Columns):
             return Facts(expression.type)
         return super().facts(expression)
 
-    def stored(self, scan: Scan | Values, column: Field) -> Facts:
+    def stored(self, scan: algebra.Scan | algebra.Values, column: algebra.Field) -> Facts:
         """Return the facts of a table's column, without measuring public data."""
-        if isinstance(scan, Values):
+        if isinstance(scan, algebra.Values):
             return super().stored(scan, column)
         table = self.origin.policy.table(scan.table)
         declared = None if table is None else table.column(column.name)
         assert declared is not None
         return _stored(declared)
 
-    def wide(self, column: Field) -> bool:
+    def wide(self, column: algebra.Field) -> bool:
         """Test whether a column of the result, or members of its lists, may need more than
         64 bits.
         """
@@ -137,23 +133,18 @@ class _Sizes(Columns):
             case _:
                 return any(map(self._is_wide_scan, relations(self.rows)))
 
-    def small(self, column: Field) -> bool:
+    def small(self, column: algebra.Field) -> bool:
         """Test whether PostgreSQL's type of a column is int4, and its values are no larger."""
         if column.type != INTEGER or column.type.width != INTEGER_WIDTH:
             return False
         interval = self.column(column.id).interval
         return interval.is_bounded and interval.within(-INT32, INT32 - 1)
 
-    def _is_wide_scan(self, relation: Relation) -> bool:
-        if not isinstance(relation, Scan):
+    def _is_wide_scan(self, relation: algebra.Relation) -> bool:
+        if not isinstance(relation, algebra.Scan):
             return False
         numbers = [f for f in relation.fields if f.type == INTEGER]
         return any(_is_wide(self.stored(relation, f).interval) for f in numbers)
-
-
-def _reads_errors(expression: Expression) -> bool:
-    parts = walk(expression)
-    return any(isinstance(part, Call) and part.function in STATED for part in parts)
 
 
 class _Untold:
@@ -166,7 +157,7 @@ class _Untold:
 
 
 def _untold(
-    expressions: tuple[Expression, ...], _fields: tuple[Field, ...], rows: Sequence[Row]
+    expressions: tuple[Expression, ...], _fields: tuple[algebra.Field, ...], rows: Sequence[Row]
 ) -> list[Row]:
     """Return NULL for every expression and row, without computing anything."""
     return [(None,) * len(expressions)] * len(rows)

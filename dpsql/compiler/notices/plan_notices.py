@@ -27,7 +27,6 @@ from dpsql.compiler.notices.fed_columns import FedColumns, split_by_side
 from dpsql.compiler.plan import measurement_kinds as kinds
 from dpsql.compiler.plan import private_plan
 from dpsql.compiler.plan.lattices import ChoiceQuery, ContributedRows
-from dpsql.compiler.plan.published_keys import units_needed
 from dpsql.mechanisms import margin, standard_deviation
 from dpsql.mechanisms.norm_bounds import visible_from
 from dpsql.model.algebra import (
@@ -120,7 +119,7 @@ def _together(ranked: Sequence[Ranked]) -> Iterator[Ranked]:
     outputs: dict[tuple[RankedBy, int], list[int]] = {}
     for (place, by), rows in worst.items():
         outputs.setdefault((by, rows), []).append(place)
-    yield from (Ranked(tuple(sorted(each)), *same) for same, each in outputs.items())
+    yield from (Ranked(tuple(sorted(each)), by, rows) for (by, rows), each in outputs.items())
 
 
 def _values_of(query: ChoiceQuery) -> tuple[object, ...]:
@@ -216,8 +215,9 @@ class _Block:
             values = {_values_of(query) for query in recipe.choices(call)}
             outputs = self.fed.measures(self.number, keys, place)
             chosen = (each for each in self.plan.choices if _values_of(each.query) in values)
-            sure = (guarantee(each) for each in chosen)
-            yield from (Ranked(outputs, *each) for each in sure if each is not None)
+            for sure in filter(None, map(guarantee, chosen)):
+                by, rows = sure
+                yield Ranked(outputs, by, rows)
 
     def _scaled(
         self,
@@ -344,7 +344,7 @@ class _Block:
         keys = self.block.keys
         places = [self.fed.keys(self.number, n) for n in range(len(keys))]
         every = tuple(sorted(set[int]().union(*places)))
-        needed = units_needed(self.plan.keys)
+        needed = self.plan.keys.units_needed
         if needed is not None:
             yield Hidden(every, self.units, needed)
         elif self.block.groups is None and not self.bounded.shown:
@@ -448,7 +448,7 @@ def _reason(
     most, units = _most_units(plan.block, origin, policy), policy.unit.table
     if most is None:
         return None
-    needed = units_needed(plan.keys)
+    needed = plan.keys.units_needed
     if needed is not None and needed > most:
         return NeverShown(units, most, needed)
     noise = list(_noise_in_units(plan))

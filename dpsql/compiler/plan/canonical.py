@@ -13,7 +13,7 @@ R69, R77.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from decimal import Decimal
 from enum import Enum
@@ -21,17 +21,10 @@ from fractions import Fraction
 from functools import cache
 from typing import Any
 
-from dpsql.compiler.plan import private_plan
+from dpsql.compiler.plan import measurement_kinds, private_plan
 from dpsql.compiler.plan.conditions import normal, required
 from dpsql.compiler.plan.flat_rows import Flattener
 from dpsql.compiler.plan.lattices import WHOLE, Choice, TreeRelease
-from dpsql.compiler.plan.measurement_kinds import (
-    DistinctCount,
-    Measurement,
-    RowTest,
-    StableMean,
-    UnitCount,
-)
 from dpsql.compiler.plan.published_keys import Keys, ListedKeys, ThresholdKeys, TopKeys, TrialKeys
 from dpsql.consistency.marginals import Marginal, Marginals
 from dpsql.mechanisms.matrix_noise import MatrixNoise
@@ -210,32 +203,16 @@ def _digest(plan: private_plan.PrivatePlan, context: Sequence[str], texts: Seque
     for each in levels:
         (tables,) = parts_of(each)
         parts.append(str([parts_of(table) for table in tables]))
-    parts += [f"groups share noise of {n}: {places}" for n, places in _sharing(plan)]
-    parts += [f"running sums of {n}: {sums}" for n, sums in _running_sums(plan)]
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
-
-
-def _sharing(plan: private_plan.PrivatePlan) -> Iterator[tuple[int, list[int]]]:
-    """Yield the blocks with columns that share noise between groups, and the places of these
-    columns.
-
-    The errors of numbers from several groups differ then, and so does the answer.
-    """
-    for number, block in enumerate(plan.blocks):
-        places = [place for place, r in enumerate(block.releases) if r.payment.shares_noise]
-        if places:
-            yield number, places
-
-
-def _running_sums(plan: private_plan.PrivatePlan) -> Iterator[tuple[int, str]]:
-    """Yield the columns whose running sums are measured: their places, strategies and runs of
-    groups.
-    """
-    for number, block in enumerate(plan.blocks):
+    for n, block in enumerate(plan.blocks):
+        # The errors of numbers from several groups differ then, and so does the answer.
+        if places := [place for place, r in enumerate(block.releases) if r.payment.shares_noise]:
+            parts.append(f"groups share noise of {n}: {places}")
+    for n, block in enumerate(plan.blocks):
         for place, noise in enumerate(release.payment.noise for release in block.releases):
             if isinstance(noise, MatrixNoise) and block.domain is not None:
-                runs = [[block.domain[n] for n in run] for run in noise.runs]
-                yield number, f"{place} {noise.strategy} {runs}"
+                runs = [[block.domain[k] for k in run] for run in noise.runs]
+                parts.append(f"running sums of {n}: {place} {noise.strategy} {runs}")
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -443,7 +420,7 @@ class Writer:
                 return f"Evaluated({digest})"
             case tree.Call() | tree.Ref() | tree.Cast() | tree.AggregateCall() | tree.WindowCall():
                 return self._formula(normal(self._over(value)))
-            case _ if isinstance(value, Measurement):
+            case _ if isinstance(value, measurement_kinds.Measurement):
                 tick()
                 return self._measurement(value)
             case Enum():
@@ -498,16 +475,19 @@ class Writer:
         inner = (self.write(getattr(value, name)) for name in _compared(kind))
         return f"{kind.__name__}({','.join(inner)})"
 
-    def _measurement(self, part: Measurement) -> str:
+    def _measurement(self, part: measurement_kinds.Measurement) -> str:
         """Return the text of every field of a measurement, of any kind."""
-        marks = {"units": isinstance(part, UnitCount), "distinct": isinstance(part, DistinctCount)}
+        marks = {
+            "units": isinstance(part, measurement_kinds.UnitCount),
+            "distinct": isinstance(part, measurement_kinds.DistinctCount),
+        }
         values = {name: getattr(part, name, absent) for name, absent in _MEASUREMENT.items()}
         values |= marks
         words = [
             self._condition(x) if name == "condition" else self.write(x)
             for name, x in values.items()
         ]
-        tested = isinstance(part, RowTest | StableMean)
+        tested = isinstance(part, measurement_kinds.RowTest | measurement_kinds.StableMean)
         test = (self.write(getattr(part, name, absent)) for name, absent in _TEST.items())
         words.append(f"Proposal({','.join(test)})" if tested else self.write(None))
         kind: Any = type(part)

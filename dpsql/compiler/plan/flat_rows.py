@@ -104,7 +104,8 @@ class Flattener:
                 return below.plus(_over(predicate, below.columns))
             case algebra.Project(items=items):
                 below = self.flat(relation.input)
-                return replace(below, columns=_computed(items, below.columns))
+                columns = {item.field.id: _over(item.expression, below.columns) for item in items}
+                return replace(below, columns=columns)
             case algebra.Join(kind=JoinKind.INNER | JoinKind.CROSS):
                 return self._inner(relation)
             case algebra.Join(kind=JoinKind.LEFT):
@@ -201,7 +202,3 @@ def _source(relation: algebra.Relation) -> FlatRows:
 
 def _themselves(relation: algebra.Relation) -> Columns:
     return {column.id: column.ref for column in relation.fields}
-
-
-def _computed(items: tuple[algebra.Item, ...], columns: Columns) -> Columns:
-    return {item.field.id: _over(item.expression, columns) for item in items}

@@ -13,7 +13,7 @@ from hashlib import sha256
 from dpsql.model.dataclass import replace
 from dpsql.model.file_formats import FileFormat
 from dpsql.model.resources import LONGEST_TEXT
-from dpsql.model.vocabulary import ColumnPolicy, Policy, TablePolicy
+from dpsql.model.vocabulary import Policy, TablePolicy
 
 BY_PLAN = "by plan"
 """Version of the policy in the charge of a question that has the version of its plan."""
@@ -64,9 +64,8 @@ def _table(table: TablePolicy, read: frozenset[str] | None) -> str:
     used = (c for c in table.columns if read is None or c.name.lower() in names | read)
     columns = sorted(used, key=lambda column: column.name)
     said = {name: getattr(table, name) for name in NAMES}
-    return repr((sorted(said.items()), repr(table.rows), [_column(c) for c in columns]))
-
-
-def _column(column: ColumnPolicy) -> str:
-    further = column.max_per_unit, column.max_length, column.reading, column.randomized
-    return repr((replace(column, hidden=False), further))
+    each = [
+        repr((replace(c, hidden=False), (c.max_per_unit, c.max_length, c.reading, c.randomized)))
+        for c in columns
+    ]
+    return repr((sorted(said.items()), repr(table.rows), each))

@@ -12,7 +12,6 @@ from dpsql.compiler.plan.certain_ranges import CertainNumbers
 from dpsql.compiler.plan.enforcement import Enforcement
 from dpsql.compiler.plan.lattices import Choice, Histogram, Lattice, RangeStrategy, TreeRelease
 from dpsql.compiler.plan.measurement_kinds import MeanVote, Measurement, RatioVote, UnitVote
-from dpsql.compiler.plan.published_keys import unreleased
 from dpsql.compiler.plan.voting_rows import VotingRows
 from dpsql.compiler.plan.weighed_rows import Weighed
 from dpsql.consistency.least_squares import Agreement
@@ -370,7 +369,7 @@ class BlockPlan:
     @property
     def queries(self) -> tuple[Measurement, ...]:
         """The measurements that SQL sums, in the order of its columns."""
-        return (*unreleased(self.keys), *(release.query for release in self.releases))
+        return (*self.keys.judged, *(release.query for release in self.releases))
 
     @property
     def columns(self) -> tuple[ReleasedColumn, ...]:

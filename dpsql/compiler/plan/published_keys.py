@@ -4,12 +4,16 @@ Public keys are listed, and all or the first of them are answered. Private keys 
 their noisy unit count or by one trial each.
 
 Trials are about counts that a unit changes by one: PRIVACY.md R76.
+
+`events` is the cost of publishing the keys, without noise. `judged` are the sums that SQL computes
+for their selection and that are never output. `units_needed` is about how many units a private key
+needs to be released with probability one half.
 """
 
 from __future__ import annotations
 
 from math import ceil
-from typing import TypeAlias, assert_never
+from typing import ClassVar, TypeAlias
 
 from dpsql.compiler.plan.lattices import WHOLE
 from dpsql.compiler.plan.measurement_kinds import Measurement, clip_of_unit
@@ -19,6 +23,7 @@ from dpsql.mechanisms.truncated_geometric import KeyTrials
 from dpsql.model.algebra import Field
 from dpsql.model.dataclass import dataclass
 from dpsql.model.tree import Value
+from dpsql.model.vocabulary import EventPart, SelectionEvent
 
 Domain: TypeAlias = tuple[tuple[Value, ...], ...]
 """Public keys in their order; without columns there is one, ()."""
@@ -56,6 +61,9 @@ class ListedKeys:
     within: tuple[Within, ...] = ()
     along: tuple[int, ...] | None = None
     shown: bool = False
+    events: ClassVar[tuple[EventPart, ...]] = ()
+    judged: ClassVar[tuple[Measurement, ...]] = ()
+    units_needed: ClassVar[None] = None
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -77,6 +85,17 @@ class TopKeys:
     unreleased: Measurement
     otherwise: float
     place: Field | None
+    units_needed: ClassVar[None] = None
+
+    @property
+    def events(self) -> tuple[EventPart, ...]:
+        """The cost of the choice."""
+        return (self.top.event,)
+
+    @property
+    def judged(self) -> tuple[Measurement, ...]:
+        """The sum that orders the keys."""
+        return (self.unreleased,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +109,17 @@ class ThresholdKeys:
     counted: tuple[int, ...]
     floor: int
     runner_up: Threshold | KeyTrials | None = None
+    judged: ClassVar[tuple[Measurement, ...]] = ()
+
+    @property
+    def events(self) -> tuple[EventPart, ...]:
+        """The cost of comparing with the threshold."""
+        return (SelectionEvent(self.threshold.delta),)
+
+    @property
+    def units_needed(self) -> int:
+        """The count at the threshold."""
+        return ceil(self.threshold.units)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,29 +139,20 @@ class TrialKeys:
         if self.unreleased.released != WHOLE or clip_of_unit(self.unreleased) != (0, 1):
             raise ValueError(self.unreleased)
 
+    @property
+    def events(self) -> tuple[EventPart, ...]:
+        """The cost of the trials."""
+        return (self.trials.event,)
+
+    @property
+    def judged(self) -> tuple[Measurement, ...]:
+        """The count that the trials are about."""
+        return (self.unreleased,)
+
+    @property
+    def units_needed(self) -> int:
+        """The count of a key that is released in half of all trials."""
+        return self.trials.even
+
 
 Keys: TypeAlias = ListedKeys | TopKeys | ThresholdKeys | TrialKeys
-
-
-def units_needed(keys: Keys) -> int | None:
-    """Return about how many units a private key needs to be released with probability one half."""
-    match keys:
-        case ListedKeys() | TopKeys():
-            return None
-        case ThresholdKeys(threshold=threshold):
-            return ceil(threshold.units)
-        case TrialKeys(trials=trials):
-            return trials.even
-        case _:
-            assert_never(keys)
-
-
-def unreleased(keys: Keys) -> tuple[Measurement, ...]:
-    """Return the sums that SQL computes for the selection of keys and that are never output."""
-    match keys:
-        case ListedKeys() | ThresholdKeys():
-            return ()
-        case TopKeys() | TrialKeys():
-            return (keys.unreleased,)
-        case _:
-            assert_never(keys)

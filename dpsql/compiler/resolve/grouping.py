@@ -57,10 +57,11 @@ class Grouping:
             if not self._names_output(expression):
                 self._lift_order(expression)
         self._having = None if select.having is None else self._having_of(select.having)
-        self._qualify = None
+        self.qualify: tree.Expression | None = None
+        """The QUALIFY condition over keys, measures and windows."""
         if select.qualify is not None:
             qualify = predicate(self._with_lookups(select.qualify), self._scope)
-            self._qualify = self._lifted(qualify)
+            self.qualify = self._lifted(qualify)
 
     def _lift_order(self, expression: tree.Expression) -> None:
         try:
@@ -95,10 +96,6 @@ class Grouping:
             return relation
         items = tuple(algebra.WindowItem(field, call) for call, field in self._windows.items())
         return algebra.Window(relation, items)
-
-    def qualify(self) -> tree.Expression | None:
-        """Return the QUALIFY condition over keys, measures and windows."""
-        return self._qualify
 
     def lift(self, expression: tree.Expression) -> tree.Expression:
         """Rewrite a written expression over keys, measures and windows."""

@@ -19,12 +19,11 @@ from dpsql.compiler.resolve.scopes import Identities
 from dpsql.model import algebra, tree
 from dpsql.model.algebra import Field, Relation
 from dpsql.model.dataclass import dataclass, replace
-from dpsql.model.tree import Expression, JoinKind
 from dpsql.model.vocabulary import Policy, TablePolicy
 from dpsql.model.walk import both, conjuncts, map_inputs, refs, relations, substitute
 
 _ONCE = frozenset({"min", "max", "bool_and", "bool_or"})
-_INNER = JoinKind.INNER, JoinKind.CROSS
+_INNER = tree.JoinKind.INNER, tree.JoinKind.CROSS
 
 
 def replace_by_existence(relation: Relation, policy: Policy, identities: Identities) -> Relation:
@@ -51,18 +50,18 @@ class _Flat:
     """Aggregate over inner joins, with all expressions over the columns of the joined sides."""
 
     aggregate: algebra.Aggregate
-    keys: tuple[Expression, ...]
-    calls: tuple[Expression, ...]
+    keys: tuple[tree.Expression, ...]
+    calls: tuple[tree.Expression, ...]
     sides: tuple[Relation, ...]
-    conditions: tuple[Expression, ...]
+    conditions: tuple[tree.Expression, ...]
     policy: Policy
 
     @classmethod
     def flatten(cls, aggregate: algebra.Aggregate, policy: Policy) -> _Flat:
         """Return the parts of an aggregate."""
         keys = tuple(key.expression for key in aggregate.keys)
-        calls: tuple[Expression, ...] = tuple(measure.call for measure in aggregate.measures)
-        conditions: tuple[Expression, ...] = ()
+        calls: tuple[tree.Expression, ...] = tuple(measure.call for measure in aggregate.measures)
+        conditions: tuple[tree.Expression, ...] = ()
         below = aggregate.input
         while isinstance(below, algebra.Project | algebra.Filter):
             if isinstance(below, algebra.Filter):
@@ -96,17 +95,17 @@ class _Flat:
             return None
         rows = rest[0]
         for side in rest[1:]:
-            rows = algebra.Join(rows, side, JoinKind.CROSS, None, self.aggregate.span)
+            rows = algebra.Join(rows, side, tree.JoinKind.CROSS, None, self.aggregate.span)
         rows = _filtered(rows, tuple(left))
         for test in tests:
             rows = test.filter_rows(rows, identities, self.aggregate.span)
         return self._over(rows)
 
-    def _equated_with(self, needed: frozenset[int]) -> list[Expression]:
+    def _equated_with(self, needed: frozenset[int]) -> list[tree.Expression]:
         """Return the conditions with equal columns equated with one of a side that stays."""
         staying = (side for side in self.sides if needed & {field.id for field in side.fields})
         stay = {field.id for side in staying for field in side.fields}
-        groups, others = list[set[tree.Ref]](), list[Expression]()
+        groups, others = list[set[tree.Ref]](), list[tree.Expression]()
         for part in self.conditions:
             match part:
                 case tree.Call("eq", (tree.Ref() as one, tree.Ref() as other)) if (
@@ -141,8 +140,8 @@ class _Test:
     """Side of a join that becomes EXISTS, with its own conditions and all that read it."""
 
     side: Relation
-    own: tuple[Expression, ...]
-    read: tuple[Expression, ...]
+    own: tuple[tree.Expression, ...]
+    read: tuple[tree.Expression, ...]
 
     def filter_rows(self, rows: Relation, identities: Identities, span: tree.Span) -> Relation:
         """Return the rows that meet a row of this side."""
@@ -168,7 +167,7 @@ def _joins_of(relation: Relation) -> Iterator[algebra.Join]:
         yield from _joins_of(relation.right)
 
 
-def _filtered(relation: Relation, conditions: tuple[Expression, ...]) -> Relation:
+def _filtered(relation: Relation, conditions: tuple[tree.Expression, ...]) -> Relation:
     condition = both(conditions)
     return relation if condition is None else algebra.Filter(relation, condition)
 
@@ -202,8 +201,8 @@ def limit_joined_sides(
 
 
 def _first_join(
-    relation: Relation, above: tuple[Expression, ...]
-) -> tuple[algebra.Join | None, tuple[Expression, ...]]:
+    relation: Relation, above: tuple[tree.Expression, ...]
+) -> tuple[algebra.Join | None, tuple[tree.Expression, ...]]:
     """Return the uppermost join, and the conditions above it on its rows."""
     match relation:
         case algebra.Join():
@@ -252,7 +251,7 @@ class _Limiter:
     identities: Identities
     most: int
 
-    def limit_sides(self, relation: Relation, own: tuple[Expression, ...] = ()) -> Relation:
+    def limit_sides(self, relation: Relation, own: tuple[tree.Expression, ...] = ()) -> Relation:
         """Return joins over limited sides; `own` are conditions on this side alone."""
         if isinstance(relation, algebra.Join):
             return self._limit_join(relation, own)
@@ -267,11 +266,11 @@ class _Limiter:
         alone = tuple(part for part in own if refs(part) <= there)
         return self._first_rows(_filtered(relation, alone), unit)
 
-    def _limit_join(self, join: algebra.Join, own: tuple[Expression, ...]) -> Relation:
+    def _limit_join(self, join: algebra.Join, own: tuple[tree.Expression, ...]) -> Relation:
         """Return a join over limited sides, with conditions on one side before its limit."""
         here = {field.id for field in join.right.fields}
         parts = conjuncts(join.condition)
-        inner, left = join.kind in _INNER, join.kind is JoinKind.LEFT
+        inner, left = join.kind in _INNER, join.kind is tree.JoinKind.LEFT
         drops = inner or left
         right = tuple(part for part in parts if drops and refs(part) and refs(part) <= here)
         if left and self.find_unit_column(join.right) is not None:

@@ -5,14 +5,9 @@ The first k rows are found by a ROW_NUMBER over the columns of the left row.
 
 from __future__ import annotations
 
+from dpsql.compiler.resolve import subqueries
 from dpsql.compiler.resolve.scopes import Identities
-from dpsql.compiler.resolve.subqueries import (
-    TRUE,
-    Decorrelation,
-    counts_of,
-    no_outer_left,
-    or_zero,
-)
+from dpsql.compiler.resolve.subqueries import TRUE
 from dpsql.model import algebra, tree
 from dpsql.model.comparisons import MIRRORED
 from dpsql.model.dataclass import dataclass, replace
@@ -89,9 +84,9 @@ class Laterals:
         """Return the rows that meet a row of the left by conditions on both, or the first
         of them.
         """
-        below = Decorrelation(outer, self.identities, join.span)
+        below = subqueries.Decorrelation(outer, self.identities, join.span)
         rows, conditions = below.pulled(cut.rows)
-        no_outer_left(rows, outer, join.span)
+        subqueries.no_outer_left(rows, outer, join.span)
         if cut.most is None and not cut.skipped:
             condition = both((*conditions, *conjuncts(join.condition)))
             kind = tree.JoinKind.INNER if join.kind in INNER else join.kind
@@ -190,16 +185,16 @@ class Laterals:
         if join.kind is tree.JoinKind.LEFT and join.condition not in (None, TRUE):
             raise _unsupported("LEFT JOIN LATERAL with a condition of its own", join.span)
         total = rows.input
-        below = Decorrelation(outer, self.identities, join.span, total)
+        below = subqueries.Decorrelation(outer, self.identities, join.span, total)
         groups, conditions = below.pulled(total)
-        no_outer_left(groups, outer, join.span)
+        subqueries.no_outer_left(groups, outer, join.span)
         met = replace(
             join, right=groups, kind=tree.JoinKind.LEFT, condition=both(conditions) or TRUE
         )
         relation, new = self._padded(met)
-        counts = counts_of(groups)
+        counts = subqueries.counts_of(groups)
         values: dict[int, tree.Expression] = {
-            number: or_zero(field.ref) if number in counts else field.ref
+            number: subqueries.or_zero(field.ref) if number in counts else field.ref
             for number, field in new.items()
         }
         computed = [algebra.Item(i.field, substitute(i.expression, values)) for i in rows.items]

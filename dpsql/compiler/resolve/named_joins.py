@@ -26,7 +26,7 @@ def merged(
     left, right = scopes
     pairs = pairs_of(join, left, right)
     equal = tuple(compared("eq", join, a, b) for a, b in pairs)
-    joined = Join(*sides, join.kind, both(equal), join.span)
+    joined = Join(sides[0], sides[1], join.kind, both(equal), join.span)
     taken = {b.id for _, b in pairs}
     hidden = {f.id for s in right.sources for f in s.fields if right.seen(f).id in taken}
     scope = left.beside(right)

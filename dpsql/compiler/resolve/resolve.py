@@ -129,8 +129,7 @@ class _Resolver:
     def _with_ctes(self, query: tree.Query, environment: Environment) -> Environment:
         for cte in query.ctes:
             itself = cte.name.lower() if cte.recursive else None
-            listed = cte.query, environment, cte.column_aliases, query.span, itself
-            definition = _Definition(*listed)
+            definition = _Definition(cte.query, environment, cte.column_aliases, query.span, itself)
             self._defined(definition)
             environment = {**environment, cte.name.lower(): definition}
         return environment
@@ -173,11 +172,15 @@ class _Resolver:
         scope = replace(scope, outer=outer)
         select, items = spelled_out(select, scope)
         nested = self._nested(scope, relation, environment)
-        nested.where(select.where)
+        if select.where is not None:
+            nested.where(select.where)
         select, items = nested.below(select, items)
         grouping = Grouping(self.identities, nested, select, items)
         relation = grouping.filtered()
-        outputs = tuple(self._item(item, grouping) for item in items)
+        outputs = tuple(
+            algebra.Item(self.identities.field(output_name(item), type_of(lifted)), lifted)
+            for item, lifted in ((item, grouping.lift(item.expression)) for item in items)
+        )
         keys = list[tree.SortKey]()
         for key in select.order_by:
             if isinstance(key.expression, tree.Star):  # ALL is every output
@@ -195,8 +198,8 @@ class _Resolver:
         keys: tuple[tree.SortKey, ...],
         grouping: Grouping,
     ) -> algebra.Relation:
-        if (qualify := grouping.qualify()) is not None:
-            relation = algebra.Filter(relation, qualify)
+        if grouping.qualify is not None:
+            relation = algebra.Filter(relation, grouping.qualify)
         if select.distinct_on:
             relation = self._first_of_each(select, relation, outputs, keys, grouping)
         visible = {item.expression: item.field.ref for item in outputs}
@@ -227,12 +230,6 @@ class _Resolver:
             algebra.Item(self.identities.field(f.name, f.type), f.ref) for f in relation.fields
         )
         return algebra.Aggregate(relation, keys, (), span)
-
-    def _item(self, item: tree.SelectItem, grouping: Grouping) -> algebra.Item:
-        expression = grouping.lift(item.expression)
-        return algebra.Item(
-            self.identities.field(output_name(item), type_of(expression)), expression
-        )
 
     def _first_of_each(
         self,

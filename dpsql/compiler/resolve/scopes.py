@@ -380,16 +380,16 @@ def _group_by(
     """Return the keys; GROUP BY ALL means every item without an aggregate."""
     if not any(isinstance(key, tree.Star) for key in keys):
         return keys
-    listed = [item.expression for item in items if not _has_aggregate(item.expression)]
+    listed = [
+        item.expression
+        for item in items
+        if not any(isinstance(node, tree.AggregateCall) for node in walk(item.expression))
+    ]
     # A number would mean the item at its place, and no key at all one group without rows.
     numbers = [
         tree.Call("coalesce", (e,), span=e.span) for e in listed if isinstance(e, tree.Literal)
     ]
     return (*(e for e in listed if not isinstance(e, tree.Literal)), *numbers)
-
-
-def _has_aggregate(expression: tree.Expression) -> bool:
-    return any(isinstance(node, tree.AggregateCall) for node in walk(expression))
 
 
 def _expanded(

@@ -43,12 +43,10 @@ def _value(text: str, target: tree.SqlType) -> tree.Value:
             return said(text, target)
         if not target.is_numeric or "_" in text or len(text) > MAX_DIGITS:
             return None
-        return int(text) if target == tree.INTEGER else _finite(Decimal(text))
+        if target == tree.INTEGER:
+            return int(text)
+        number = Decimal(text)
+        size = abs(number.adjusted()) + len(number.as_tuple().digits)
+        return number if number.is_finite() and size < MAX_DIGITS else None
     except (ValueError, InvalidOperation):
         return None
-
-
-def _finite(number: Decimal) -> Decimal | None:
-    """Return a number if its size and digits are not extreme; else None."""
-    size = abs(number.adjusted()) + len(number.as_tuple().digits)
-    return number if number.is_finite() and size < MAX_DIGITS else None

@@ -500,7 +500,7 @@ class Nested:
         if isinstance(node, tree.ScalarQuery):
             return self.subqueries.scalar(node, relation, self.relation)
         if node.value is None and (total := one_total(relation)) is not None:
-            return self._exists_total(node, *total)
+            return self._exists_total(node, total[0], total[1])
         values = tuple(typed(value, self.scope) for value in _values(node))
         return self.subqueries.membership(node, values, relation, self.relation)
 

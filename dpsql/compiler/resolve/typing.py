@@ -16,14 +16,11 @@ from dpsql import functions
 from dpsql.compiler import aggregates
 from dpsql.compiler.aggregates.sample import SAMPLE, check_sampled
 from dpsql.compiler.resolve import interval_values as intervals
+from dpsql.compiler.resolve import widths
 from dpsql.compiler.resolve.scopes import Scope
 from dpsql.compiler.resolve.source_operators import AVERAGE, of_kind, of_source
 from dpsql.compiler.resolve.string_constants import coerced
-from dpsql.compiler.resolve.widths import (
-    has_fraction,
-    with_width_of_aggregate,
-    with_width_of_call,
-)
+from dpsql.compiler.resolve.widths import has_fraction
 from dpsql.model import tree
 from dpsql.model.bound_parameters import endless_moment
 from dpsql.model.errors import Reason, Refused
@@ -48,7 +45,7 @@ def typed(expression: tree.Expression, scope: Scope) -> tree.Expression:
     Raises `Refused` for unknown names and functions and for arguments of the wrong type.
     """
     whole = _tree(expression, scope)
-    if intervals.is_calendrical(whole):
+    if isinstance(whole, tree.Call) and intervals.is_calendrical(whole):
         raise intervals.calendrical(whole)
     return whole
 
@@ -139,7 +136,7 @@ def _typed(call: tree.Call) -> tree.Expression:
         raise _misfit(call, types)
     if not function.accepts(args):
         raise functions.unaccepted(call)
-    return replace(call, args=args, type=with_width_of_call(call, result, types))
+    return replace(call, args=args, type=widths.with_width_of_call(call, result, types))
 
 
 def _list(call: tree.Call) -> tree.Expression:
@@ -302,7 +299,7 @@ def _aggregate(call: tree.AggregateCall, scope: Scope) -> tree.Expression:
         check_sampled(part)
     args, result = _taken(call, args, aggregates.result_type)
     _check_arguments(call, args)
-    if not aggregates.is_ordered(call.function):
+    if order and not aggregates.is_ordered(call.function):
         order = ()
     if call.distinct and any(key.expression not in args for key in order):
         raise Refused(Reason.SYNTAX, call.span, why="with DISTINCT, order by the argument")
@@ -341,7 +338,7 @@ def _taken(
     for tried in (args, *counted):
         kind = result_type(call.function, _types(tried))
         if kind is not None:
-            return tried, with_width_of_aggregate(call.function, kind, _types(tried))
+            return tried, widths.with_width_of_aggregate(call.function, kind, _types(tried))
     raise _mismatch(call.function, _types(args), call)
 
 

@@ -23,7 +23,6 @@ from dpsql.compiler.plan import measurement_kinds as kinds
 from dpsql.compiler.plan.canonical import Writer
 from dpsql.compiler.plan.lattices import WHOLE
 from dpsql.compiler.plan.private_plan import BlockPlan
-from dpsql.compiler.plan.published_keys import unreleased
 from dpsql.compiler.plan.weighed_rows import Weighed
 from dpsql.compiler.resolve.scopes import Identities
 from dpsql.compiler.track.join_order import Joined
@@ -146,7 +145,7 @@ class _Rollup:
             for n in range(len(self.rollup.sums))
         ]
         queries = [self._summed(release.query, rows, sums) for release in plan.releases]
-        chosen = [q for q in unreleased(plan.keys) if self._summed(q, rows, sums) != q]
+        chosen = [q for q in plan.keys.judged if self._summed(q, rows, sums) != q]
         if chosen or None in queries or not self._has([block.unit, *keys, *self.conditions]):
             return None
         releases = tuple(
@@ -156,7 +155,7 @@ class _Rollup:
         )
         groups, place = self._column(prepared_store.GROUPS), self._column(prepared_store.PLACE)
         columns = [rows, groups, place, *(column for each in sums for column in each)]
-        whole = groups.ref if self._is_whole(keys, [*unreleased(plan.keys), *queries]) else None
+        whole = groups.ref if self._is_whole(keys, [*plan.keys.judged, *queries]) else None
         placed = whole and keys and self._is_ordered(keys)
         scan = Scan(prepared_store.table_in_store(self.rollup.name), (*self._columns(), *columns))
         weighed = Weighed(self._filtered(scan), None, whole, place.ref if placed else None)

@@ -34,6 +34,7 @@ from dpsql.compiler.resolve.scopes import Identities
 from dpsql.compiler.rewrite.weighed_measures import is_weighable, weighed_aggregate
 from dpsql.compiler.track.join_order import Joined, columns_of, connects, rebuilt
 from dpsql.compiler.track.uniqueness import key_within, keys_of
+from dpsql.model import tree
 from dpsql.model.algebra import (
     Aggregate,
     Field,
@@ -48,22 +49,11 @@ from dpsql.model.algebra import (
     Staged,
 )
 from dpsql.model.dataclass import dataclass, replace
-from dpsql.model.tree import (
-    DOUBLE,
-    INTEGER,
-    VARCHAR,
-    AggregateCall,
-    Cast,
-    Expression,
-    JoinKind,
-    Ref,
-    Star,
-    scalar,
-)
+from dpsql.model.tree import DOUBLE
 from dpsql.model.vocabulary import Policy
 from dpsql.model.walk import both, conjuncts, expressions, map_inputs, refs, relations
 
-Frequency = Callable[[Relation, tuple[Ref, ...]], int]
+Frequency = Callable[[Relation, tuple[tree.Ref, ...]], int]
 """A function to the most rows of a public relation that agree on some columns."""
 
 MOST_WEIGHT = 1 << 31
@@ -99,16 +89,20 @@ class _Thin:
     weights: tuple[Field, ...] = ()
     absent: frozenset[int] = frozenset()
 
-    def weight(self) -> Expression | None:
+    def weight(self) -> tree.Expression | None:
         """Return the number of rows that one row stands for; None where each is one."""
         factors = [self._factor(column) for column in self.weights]
-        return reduce(lambda a, b: scalar("mul", a, b, kind=INTEGER), factors) if factors else None
+        return (
+            reduce(lambda a, b: tree.scalar("mul", a, b, kind=tree.INTEGER), factors)
+            if factors
+            else None
+        )
 
-    def _factor(self, column: Field) -> Expression:
+    def _factor(self, column: Field) -> tree.Expression:
         column_ref = column.ref
         if column.id not in self.absent:
             return column_ref
-        return scalar("coalesce", column_ref, 1, kind=INTEGER)
+        return tree.scalar("coalesce", column_ref, 1, kind=tree.INTEGER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,9 +144,9 @@ class _Weigher:
             case _ if self._is_public(relation):
                 joined = Joined.of(relation)
                 return self._component(joined.leaves, joined.conditions, needed) or _Thin(relation)
-            case Filter() | Join(kind=JoinKind.INNER | JoinKind.CROSS):
+            case Filter() | Join(kind=tree.JoinKind.INNER | tree.JoinKind.CROSS):
                 return self._inner(relation, needed)
-            case Join(kind=JoinKind.LEFT):
+            case Join(kind=tree.JoinKind.LEFT):
                 return self._left(relation, needed)
             case Project():
                 return self._project(relation, needed)
@@ -209,7 +203,7 @@ class _Weigher:
         if not weights:
             return _Thin(relation)
         instead: dict[Relation, Relation | None] = {n: t.relation for n, t in others.items()}
-        settled, merged = set[Expression](), frozenset[int]()
+        settled, merged = set[tree.Expression](), frozenset[int]()
         for group, thin in counted.items():
             columns = columns_of(group)
             settled |= {c for c in among if refs(c) <= columns}
@@ -224,7 +218,7 @@ class _Weigher:
         return _Thin(_filtered_rows(rows, above), weights, absent)
 
     def _joinable(
-        self, group: tuple[Relation, ...], conditions: Sequence[Expression]
+        self, group: tuple[Relation, ...], conditions: Sequence[tree.Expression]
     ) -> list[tuple[Relation, ...]]:
         """Return the group, or its members where too many pairs of their rows would be compared.
 
@@ -239,7 +233,10 @@ class _Weigher:
         return [(leaf,) for leaf in group]
 
     def _component(
-        self, group: Sequence[Relation], conditions: Sequence[Expression], needed: frozenset[int]
+        self,
+        group: Sequence[Relation],
+        conditions: Sequence[tree.Expression],
+        needed: frozenset[int],
     ) -> _Thin | None:
         """Merge public relations into one with weights, of the columns that others read.
 
@@ -272,14 +269,15 @@ class _Weigher:
             return rows
         if not several and not self._repeats(rows.relation, fields):
             return rows
-        weight, number = rows.weight(), self.identities.field("weight", INTEGER)
-        call = AggregateCall("count", (Star(),), type=INTEGER)
+        weight, number = rows.weight(), self.identities.field("weight", tree.INTEGER)
+        call = tree.AggregateCall("count", (tree.Star(),), type=tree.INTEGER)
         if weight is not None:
-            call = AggregateCall("sum", (weight,), type=INTEGER)
+            call = tree.AggregateCall("sum", (weight,), type=tree.INTEGER)
         items = tuple(f.item for f in fields)
         apart = (f for f in fields if f.type == DOUBLE)
         items += tuple(
-            Item(self.identities.field("text", VARCHAR), Cast(f.ref, VARCHAR)) for f in apart
+            Item(self.identities.field("text", tree.VARCHAR), tree.Cast(f.ref, tree.VARCHAR))
+            for f in apart
         )
         grouped: Relation = Aggregate(rows.relation, items, (Measure(number, call),))
         if not items:  # one row also without input rows
@@ -337,18 +335,18 @@ def _weighs(part: kinds.Measurement) -> bool:
             assert_never(part)
 
 
-def _chain(parts: Sequence[Relation], conditions: Sequence[Expression]) -> Relation:
+def _chain(parts: Sequence[Relation], conditions: Sequence[tree.Expression]) -> Relation:
     """Join the relations one after another, with each condition as early as possible."""
     rows, rest = parts[0], list(conditions)
     for part in parts[1:]:
         here = columns_of((rows, part))
         now = tuple(c for c in rest if refs(c) <= here)
         rest = [c for c in rest if c not in now]
-        rows = Join(rows, part, JoinKind.INNER if now else JoinKind.CROSS, both(now))
+        rows = Join(rows, part, tree.JoinKind.INNER if now else tree.JoinKind.CROSS, both(now))
     return rows
 
 
-def _filtered_rows(rows: Relation, conditions: Sequence[Expression]) -> Relation:
+def _filtered_rows(rows: Relation, conditions: Sequence[tree.Expression]) -> Relation:
     """Return the rows that also meet these conditions."""
     if not conditions:
         return rows
@@ -358,13 +356,13 @@ def _filtered_rows(rows: Relation, conditions: Sequence[Expression]) -> Relation
     return Filter(rows, _all(conditions))
 
 
-def _all(conditions: Iterable[Expression]) -> Expression:
+def _all(conditions: Iterable[tree.Expression]) -> tree.Expression:
     condition = both(tuple(conditions))
     assert condition is not None
     return condition
 
 
-def _read(nodes: Iterable[Expression]) -> frozenset[int]:
+def _read(nodes: Iterable[tree.Expression]) -> frozenset[int]:
     return frozenset().union(*map(refs, nodes))
 
 

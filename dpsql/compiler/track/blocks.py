@@ -135,7 +135,8 @@ class Blocks:
         if source.padding is not None:
             _check_padding(relation, source.padding)
         policy = self.policy
-        require_other_keys(relation, source)
+        if source.several:
+            require_other_keys(relation, source)
         rows = source if source.several else attach_unit(source, policy, self.identities)
         for part in (relation, *relations(rows.relation)):
             require_none(part, "below the aggregation, where nothing is noisy yet")

@@ -127,6 +127,13 @@ def _in_order(link: Link, target: TablePolicy, by_name: dict[str, Field]) -> tup
     return tuple(by_name[columns[key].lower()].id for key in target.key)
 
 
+def _keys(table: TablePolicy, by_name: dict[str, Field], fact: Fact | None) -> Keys:
+    """Return the table's key, with any number of columns, if a fact proves it."""
+    if fact is None or not table.key:
+        return ()
+    return (Key(frozenset(by_name[n.lower()].id for n in table.key), frozenset({fact})),)
+
+
 def determinations(table: TablePolicy, policy: Policy) -> dict[Fact, tuple[str, ...]]:
     """Return the columns on which rows agree only if they are of one unit, by facts.
 
@@ -164,13 +171,6 @@ def _together(table: TablePolicy, by_name: dict[str, Field], policy: Policy) -> 
         target = policy.table(table.link.table)
         assert target is not None
         yield Together(_in_order(table.link, target, by_name), target.name, single=True)
-
-
-def _keys(table: TablePolicy, by_name: dict[str, Field], fact: Fact | None) -> Keys:
-    """Return the table's key, with any number of columns, if a fact proves it."""
-    if fact is None or not table.key:
-        return ()
-    return (Key(frozenset(by_name[n.lower()].id for n in table.key), frozenset({fact})),)
 
 
 def _with_hidden_links(
@@ -322,15 +322,11 @@ def require_public_keys(block: PrivateBlock) -> None:
         raise _refused("private group keys", block.keys[0].expression.span)
 
 
-def require_direct(
-    block: PrivateBlock, call: AggregateCall, parts: Sequence[Measurement], *, chosen: bool
-) -> None:
+def require_direct(call: AggregateCall, parts: Sequence[Measurement], *, chosen: bool) -> None:
     """Refuse all but direct counts and sums of rows that belong to several units.
 
     `parts` are the measurements of the aggregate; `chosen` says that it also has private choices.
     """
-    if not block.several:
-        return
     # A unit's contribution to a group is not computed, so it cannot be clipped.
     clips = call.clip is not None and call.clip.per_group
     if chosen or clips or not all(isinstance(part, AdditiveTotal) for part in parts):

@@ -502,7 +502,8 @@ class _Tracker:
                 rows = replace(_bare(source), facts=source.facts | facts)
                 return per_unit.aggregate_within(relation, rows, self.policy, self.identities)
             per_unit.require_present((item.expression for item in relation.keys), source)
-        listed = of_different_values(relation, self.identities)
+        distinct = any(measure.call.distinct for measure in relation.measures)
+        listed = of_different_values(relation, self.identities) if distinct else None
         values = None if listed is None else self._grouped(listed.values, source)
         if listed is not None and isinstance(values, _Open):
             return _Open(replace(listed.list, input=values.relation))
