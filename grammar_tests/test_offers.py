@@ -159,6 +159,36 @@ TEXTS = {
         ),
         "adds discount IS NOT NULL",
     ),
+    (
+        "SELECT q, COUNT(*) FROM (SELECT NTILE(4) OVER (ORDER BY SUM(discount)) q FROM orders"
+        " GROUP BY customer_id) GROUP BY q"
+    ): (
+        (
+            "SELECT q, COUNT(*) FROM (SELECT NTILE(4) OVER (ORDER BY SUM(discount)) q FROM orders"
+            " GROUP BY customer_id HAVING SUM(discount) IS NOT NULL) GROUP BY q"
+        ),
+        "adds SUM(discount) IS NOT NULL",
+    ),
+    (
+        "SELECT status, SUM(o.amount - a.m) AS d FROM orders o,"
+        " (SELECT AVG(amount) m FROM orders) a GROUP BY status"
+    ): (
+        (
+            "SELECT status, (SUM(o.amount) - COUNT(o.amount) * a.m) AS d FROM orders o,"
+            " (SELECT AVG(amount) m FROM orders) a GROUP BY status, a.m"
+        ),
+        "subtracts a.m behind SUM(o.amount), by a.m",
+    ),
+    (
+        "SELECT AVG(amount - a.m) FROM orders, (SELECT AVG(amount) m FROM orders) a"
+        " WHERE quantity > 1"
+    ): (
+        (
+            "SELECT (AVG(amount) - a.m) FROM orders, (SELECT AVG(amount) m FROM orders) a"
+            " WHERE quantity > 1 GROUP BY a.m"
+        ),
+        "subtracts a.m behind AVG(amount), by a.m",
+    ),
     "SELECT AVG(r) FROM (SELECT RANK() OVER (ORDER BY amount) AS r FROM orders) AS t": (
         (
             "SELECT AVG(r) FROM (SELECT RANK() OVER (PARTITION BY customer_id ORDER BY amount) AS r"
@@ -297,6 +327,24 @@ def test_every_interface_has_it_and_it_is_free(
             connection.cursor().execute(text)
         assert error.value.offer is not None
         connection.cursor().execute(error.value.offer.sql)
+
+
+@pytest.mark.full("opens a proxy for each item")
+def test_an_offer_may_need_bounds_that_are_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is counted instead where bounds found privately are enough."""
+    monkeypatch.setattr(offers, "SECONDS", 60.0)
+    found = ("amount = { bounds = [0.0, 500.0] }", "amount = { private_bounds = true }")
+    released = "(SELECT AVG(amount) AS m FROM orders) a"
+    text = f"SELECT SUM(o.amount - a.m) AS d FROM orders o, {released}"
+    with Proxy.open(str(proxy_kit.shop(tmp_path, found))) as proxy:
+        with pytest.raises(Refused) as refusal:
+            proxy.explain(Request(text, "ana"))
+        assert text[refusal.value.span.start :].startswith("o.amount - a.m")
+        assert refusal.value.offer is not None
+        assert "SUM(o.amount)" in refusal.value.offer.sql
+        proxy.explain(Request(refusal.value.offer.sql, "ana"))
 
 
 @pytest.mark.full("opens a proxy for each item")

@@ -31,7 +31,7 @@ from dpsql.preparation.other_forms import Form
 from dpsql.preparation.outlook import outlook
 from dpsql.preparation.period_plans import memory_of
 from dpsql.preparation.prepare import KnownSteps, argument_facts, plans_of, prepare
-from dpsql.preparation.private_bounds import ColumnBounds, wanting, with_bounds
+from dpsql.preparation.private_bounds import ColumnBounds, wanting, widest_bounds, with_bounds
 from dpsql.preparation.public_data import PublicTables
 from dpsql.preparation.question import Question, account, text_key
 from dpsql.preparation.signature import Signature, signature, with_context
@@ -120,17 +120,17 @@ class Compiler:
     def wanting(self, query: Question) -> ColumnBounds:
         """Return the columns without private bounds; see `private_bounds.wanting`."""
 
-        def compiles(bounds: ColumnBounds) -> bool:
+        def refusal(bounds: ColumnBounds) -> Refused | None:
             try:
                 self.prepared(replace(query, bounds=bounds))
             except Refused as refused:
-                return refused.reason is not Reason.UNBOUNDED_INPUT
-            return True
+                return refused if refused.reason is Reason.UNBOUNDED_INPUT else None
+            return None
 
         columns = (column for table in self.policy.tables for column in table.columns)
         if not any(column.private_bounds for column in columns):
             return ()
-        return wanting(restrict_policy(self.policy, query.account.roles), compiles)
+        return wanting(restrict_policy(self.policy, query.account.roles), refusal)
 
     def questions(self, query: Question) -> tuple[str, ...]:
         """Return the plan's questions; see `Prepared.questions`. Raises as `prepared` does."""
@@ -214,7 +214,13 @@ class Compiler:
 
         def require(other: Request) -> None:
             query = self.read(other, stop)
-            prepared = self._compiled(query, self.policy)
+            try:
+                prepared = self._compiled(query, self.policy)
+            except Refused as lacking:
+                bounds = widest_bounds(restrict_policy(self.policy, query.account.roles))
+                if lacking.reason is not Reason.UNBOUNDED_INPUT or not bounds:
+                    raise
+                prepared = self._compiled(replace(query, bounds=bounds), self.policy)
             query.require_useful(prepared.notices, Loss(0))
 
         def find() -> Offer | None:

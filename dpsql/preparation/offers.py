@@ -7,7 +7,7 @@ asker's rights, which reads the policy, public data and recorded facts alone, an
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from itertools import product
 from time import monotonic, thread_time
@@ -29,6 +29,7 @@ _LONGEST = 4_000
 _TRIED = 16
 _STEPS = 3
 _BARE = re.compile(r"[A-Za-z_]\w*|\d+")
+_COLUMN = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,17 +268,9 @@ def _without_limit(case: RefusedText) -> Iterator[Offer]:
 def _count_instead(case: RefusedText) -> Iterator[Offer]:
     """Count the values that cannot be aggregated, in the call around the refused part."""
     every = tuple(words(case.text))
-    first = min(n for n, word in enumerate(every) if word.start >= case.span.start)
-    opening = first + 1 if every[first + 1].text == "(" else first - 1
-    while every[opening].value in ("distinct", "all"):
-        opening -= 1
+    opening, close = _call_around(every, case.span.start)
     if every[opening].text != "(" or every[opening - 1].kind is not WordKind.NAME:
         return
-    depth, close = 0, opening
-    for close in range(opening, len(every)):
-        depth += {"(": 1, ")": -1}.get(every[close].text, 0)
-        if depth == 0:
-            break
     commas = (w.start for w in every[opening:close] if w.text == ",")
     end = min(commas, default=every[close].start)
     name, inside = every[opening - 1], case.text[every[opening].stop : end]
@@ -290,6 +283,36 @@ def _count_instead(case: RefusedText) -> Iterator[Offer]:
     new = f"COUNT({counted})"
     text = case.text[: span.start] + new + case.text[span.stop :]
     yield _offer(text, f"{new} instead of {old}")
+
+
+def _call_around(every: Sequence[Word], at: int) -> tuple[int, int]:
+    """Return the indices of the brackets of the call whose name or argument begins at a place."""
+    first = min(n for n, word in enumerate(every) if word.start >= at)
+    opening = first + 1 if every[first + 1].text == "(" else first - 1
+    while every[opening].value in ("distinct", "all"):
+        opening -= 1
+    depth, close = 0, opening
+    for close in range(opening, len(every)):
+        depth += {"(": 1, ")": -1}.get(every[close].text, 0)
+        if depth == 0:
+            break
+    return opening, close
+
+
+def _apart_from_released(case: RefusedText) -> Iterator[Offer]:
+    """Subtract a released number, which has no bounds, from the aggregate of the other values."""
+    select, keys = case.selects[0], case.selects[0].shown("group")
+    opening, close = _call_around(select.words, case.span.start)
+    name, at = select.words[opening - 1], select.insertion("group")
+    sides = (case.text[s.start : s.stop] for s in select.parts(opening + 1, close, "-"))
+    value, number = sides  # ValueError: another expression than a difference
+    if name.value in ("sum", "avg") and _COLUMN.fullmatch(number) and keys.lower() != "all":
+        whole = f"{name.text}({value})"
+        counted = f"COUNT({value}) * {number}" if name.value == "sum" else number
+        call = Span(name.start, select.words[close].stop), f"({whole} - {counted})"
+        added = f"{keys}, {number}" if keys else f" GROUP BY {number}"
+        edited = select.edit(call, (select.body("group") or Span(at, at), added))
+        yield _offer(edited.sql, f"subtracts {number} behind {whole}, by {number}")
 
 
 # --- operators over private rows
@@ -329,7 +352,9 @@ def _ranks_of_values(case: RefusedText) -> Iterator[Offer]:
         begun = begun or (depth == 1 and word.value == "order")
     if value:
         key = case.text[value[0].start : value[-1].stop]
-        yield from _with_condition(case.selects[0], f"{key} IS NOT NULL")
+        select = case.selects[0]
+        clause = "having" if "group" in select.heads else "where"
+        yield from _with_condition(select, f"{key} IS NOT NULL", clause)
 
 
 _ENDS_OF_KEYS = frozenset({"asc", "desc", "nulls", "rows", "range", "groups", ","})
@@ -351,13 +376,15 @@ def _same_unit(case: RefusedText) -> Iterator[Offer]:
             yield from _with_condition(select, f"{one}.{pair[0]} = {other}.{pair[1]}")
 
 
-def _with_condition(select: WrittenSelect, condition: str) -> Iterator[Offer]:
+def _with_condition(
+    select: WrittenSelect, condition: str, clause: str = "where"
+) -> Iterator[Offer]:
     said = f"adds {condition}"
-    body, at = select.body("where"), select.insertion("where")
+    body, at = select.body(clause), select.insertion(clause)
     if body is None:
-        yield _offer(select.edit((Span(at, at), f" WHERE {condition}")).sql, said)
+        yield _offer(select.edit((Span(at, at), f" {clause.upper()} {condition}")).sql, said)
         return
-    old = select.shown("where")
+    old = select.shown(clause)
     old = f"({old})" if re.search(r"\bor\b", old, re.IGNORECASE) else old
     yield _offer(select.edit((body, f"{old} AND {condition}")).sql, said)
 
@@ -539,7 +566,7 @@ MAKERS: dict[Reason, tuple[Maker, ...]] = {
     Reason.RAW_ROWS: (_aggregate_rows,),
     Reason.NOT_GROUPED: (_add_key, _without_item),
     Reason.HIDDEN_COLUMN: (_count_instead, _without_item, _without_condition),
-    Reason.UNBOUNDED_INPUT: (_count_instead, _without_item),
+    Reason.UNBOUNDED_INPUT: (_apart_from_released, _count_instead, _without_item),
     Reason.TYPE_MISMATCH: (
         _quote_number,
         _cast_side,

@@ -59,24 +59,31 @@ LEAST_DOUBLE, MOST = -20, 40
 ColumnBounds = tuple[ReleasedBounds, ...]
 
 
-def wanting(policy: Policy, compiles: Callable[[ColumnBounds], bool]) -> ColumnBounds:
-    """Return the columns, at their widest bounds, that a question needs bounds for.
-
-    `compiles` tests whether it is accepted with bounds for some columns. Empty if none are needed,
-    or if private bounds do not help.
-    """
-    widest = tuple(
+def widest_bounds(policy: Policy) -> ColumnBounds:
+    """Return the widest bounds of each column with private ones."""
+    return tuple(
         _between(table.name, column, MOST, MOST)
         for table in policy.tables
         for column in table.columns
         if column.private_bounds
     )
-    if not widest or compiles(()) or not compiles(widest):
+
+
+def wanting(policy: Policy, refusal: Callable[[ColumnBounds], Refused | None]) -> ColumnBounds:
+    """Return the columns, at their widest bounds, that a question needs bounds for; empty if none.
+
+    `refusal` is why it is refused for lack of bounds, with bounds for some columns. Raises the
+    refusal that stays if all such columns have bounds.
+    """
+    needed = widest = widest_bounds(policy)
+    if not widest or refusal(()) is None:
         return ()
-    needed = widest
+    refused = refusal(widest)
+    if refused is not None:
+        raise refused
     for bounds in widest:
         rest = tuple(b for b in needed if b != bounds)
-        needed = rest if compiles(rest) else needed
+        needed = rest if refusal(rest) is None else needed
     return needed
 
 
