@@ -48,9 +48,10 @@ LENGTHENING = frozenset(
 )
 """Functions with results that can be at least as long as their arguments together."""
 
-SUBSTITUTING = frozenset({"replace", "regexp_replace", "nfc_normalize"})
+SUBSTITUTING = frozenset({"replace", "regexp_replace", "nfc_normalize", "strptime"})
 """Functions with results many times as long as their first argument, which is cut, or that take the
-square of its length in time: NFC sorts marks one by one."""
+square of its length in time: NFC sorts marks one by one, and the error of DuckDB 1.5 quotes each
+NUL of a text that is no time."""
 
 
 def _to_digits(name: str) -> Printed:

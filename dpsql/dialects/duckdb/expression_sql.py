@@ -204,8 +204,9 @@ class _Printer:
         sql = f"CAST({arg.sql} AS {type_name(cast.type)})"
         if cast.safe or guarded:
             # DuckDB 1.5 raises in TRY_CAST of a far TIMESTAMPTZ, and of an infinite time to TIME,
-            # but not in TRY.
-            raising = arg.type.kind is Kind.TIMESTAMPTZ or cast.type.kind is Kind.TIME
+            # but not in TRY. There the error quotes a text, in the square of its length (R101).
+            timed = cast.type.kind is Kind.TIME and arg.type.kind is not Kind.VARCHAR
+            raising = arg.type.kind is Kind.TIMESTAMPTZ or timed
             sql = f"TRY({sql})" if raising else f"TRY_{sql}"
         if not self.nan and cast.type == DOUBLE and function.nan((_facts(arg),)):
             sql = without_nan(sql)

@@ -319,3 +319,9 @@ SELECT CAST(segment AS CHAR(3, 2)) AS s, COUNT(*) AS n FROM customers GROUP BY 1
 -- case: a constant pattern that is too long
 SELECT COUNT(*) AS n FROM orders WHERE note LIKE '%a____________________________________________________________________________________________________________________________________________________________________________________________________________________________________________________________________%b%'
 -- refuse: unsupported-function at 1:40
+
+-- case: texts that are read as times
+SELECT COUNT(*) AS n FROM orders WHERE TRY_STRPTIME(note, '%Y-%m-%d') IS NULL AND TRY_CAST(note AS TIME) IS NULL
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
