@@ -133,6 +133,7 @@ WORDINGS: dict[Reason, Wording] = {
             "There is no such function.",
         ),
         "Only functions with a rule are called; a function without one is never passed on.",
+        "{fix}",
         "Did you mean {near}? {by_manual} lists the functions.",
         "Did you mean {near}?",
         "{by_manual} lists the functions.",

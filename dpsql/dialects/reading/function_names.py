@@ -226,6 +226,15 @@ _IMPURE = frozenset(
 )
 
 
+_WRITTEN = {
+    "initcap": (
+        "Engines divide texts into words differently. For one word, write"
+        " UPPER(LEFT(x, 1)) || LOWER(SUBSTR(x, 2))."
+    ),
+}
+"""What to write instead of functions that engines disagree about."""
+
+
 WITHIN_RANGES = "within_ranges"
 """Function that expands to columns of a SELECT list: see `range_lists`."""
 
@@ -233,9 +242,9 @@ WITHIN_RANGES = "within_ranges"
 def refusal_of(name: str, span: Span) -> Refused:
     """Return the refusal of a function without a row: an aggregate, impure, or unknown."""
     reason = _reason(name)
-    unknown = reason is Reason.UNKNOWN_FUNCTION
-    near = nearest(name, called_functions()) if unknown else None
-    return Refused(reason, span, name=name, near=near)
+    unknown, fix = reason is Reason.UNKNOWN_FUNCTION, _WRITTEN.get(name)
+    near = nearest(name, called_functions()) if unknown and fix is None else None
+    return Refused(reason, span, name=name, near=near, **({} if fix is None else {"fix": fix}))
 
 
 def called_functions() -> tuple[str, ...]:

@@ -325,3 +325,14 @@ SELECT COUNT(*) AS n FROM orders WHERE TRY_STRPTIME(note, '%Y-%m-%d') IS NULL AN
 -- accept
 -- keys: 1 public, l0 proved
 -- release: rows l0=1 linf=10
+
+-- case: a capital letter and small ones
+SELECT UPPER(LEFT(segment, 1)) || LOWER(SUBSTR(segment, 2)) AS s, COUNT(*) AS n FROM customers GROUP BY 1;
+-- accept
+-- keys: 2 public, l0 proved
+-- release: rows l0=1 linf=1
+
+-- case: capital letters of all words, which engines tell apart differently
+SELECT INITCAP(segment) AS s, COUNT(*) AS n FROM customers GROUP BY 1;
+-- dialect: postgres
+-- refuse: unknown-function at 1:8
