@@ -275,6 +275,10 @@ TEXTS = {
         ),
         "a.age instead of age",
     ),
+    "SELECT segment, MODE(c.city) AS most FROM customers c GROUP BY segment": (
+        "SELECT segment, c.city, COUNT(*) AS n FROM customers c GROUP BY segment, c.city",
+        "counts rows by c.city",
+    ),
     "SELECT STRING_AGG(status, ',') FROM orders": (
         "SELECT COUNT(status) FROM orders",
         "COUNT(status) instead of STRING_AGG(status, ',')",

@@ -7,7 +7,7 @@ asker's rights, which reads the policy, public data and recorded facts alone, an
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import product
 from time import monotonic, thread_time
@@ -18,7 +18,7 @@ from dpsql.model.errors import Offer, Reason, Refused
 from dpsql.model.periods import condition_within
 from dpsql.model.tree import Kind, Span, identifier
 from dpsql.model.vocabulary import ColumnPolicy, Policy, Request
-from dpsql.preparation.written_selects import WrittenSelect, enclosing, innermost
+from dpsql.preparation.written_selects import WrittenSelect, call_around, enclosing, innermost
 
 SECONDS = 0.25
 """Longest time to look for an offer, in seconds of work: other programs do not count.
@@ -268,7 +268,7 @@ def _without_limit(case: RefusedText) -> Iterator[Offer]:
 def _count_instead(case: RefusedText) -> Iterator[Offer]:
     """Count the values that cannot be aggregated, in the call around the refused part."""
     every = tuple(words(case.text))
-    opening, close = _call_around(every, case.span.start)
+    opening, close = call_around(every, case.span.start)
     if every[opening].text != "(" or every[opening - 1].kind is not WordKind.NAME:
         return
     commas = (w.start for w in every[opening:close] if w.text == ",")
@@ -276,43 +276,46 @@ def _count_instead(case: RefusedText) -> Iterator[Offer]:
     name, inside = every[opening - 1], case.text[every[opening].stop : end]
     if "(" in inside and end < every[close].start:
         return
-    span = Span(name.start, every[close].stop)
+    start, stop = name.start, every[close].stop
     hidden = case.refused.reason is Reason.HIDDEN_COLUMN
-    counted = "*" if hidden else inside
-    old = case.text[span.start : span.stop]
-    new = f"COUNT({counted})"
-    text = case.text[: span.start] + new + case.text[span.stop :]
-    yield _offer(text, f"{new} instead of {old}")
-
-
-def _call_around(every: Sequence[Word], at: int) -> tuple[int, int]:
-    """Return the indices of the brackets of the call whose name or argument begins at a place."""
-    first = min(n for n, word in enumerate(every) if word.start >= at)
-    opening = first + 1 if every[first + 1].text == "(" else first - 1
-    while every[opening].value in ("distinct", "all"):
-        opening -= 1
-    depth, close = 0, opening
-    for close in range(opening, len(every)):
-        depth += {"(": 1, ")": -1}.get(every[close].text, 0)
-        if depth == 0:
-            break
-    return opening, close
+    new = f"COUNT({'*' if hidden else inside})"
+    text = case.text[:start] + new + case.text[stop:]
+    yield _offer(text, f"{new} instead of {case.text[start:stop]}")
 
 
 def _apart_from_released(case: RefusedText) -> Iterator[Offer]:
     """Subtract a released number, which has no bounds, from the aggregate of the other values."""
-    select, keys = case.selects[0], case.selects[0].shown("group")
-    opening, close = _call_around(select.words, case.span.start)
-    name, at = select.words[opening - 1], select.insertion("group")
+    select = case.selects[0]
+    opening, close = call_around(select.words, case.span.start)
+    name = select.words[opening - 1]
     sides = (case.text[s.start : s.stop] for s in select.parts(opening + 1, close, "-"))
     value, number = sides  # ValueError: another expression than a difference
-    if name.value in ("sum", "avg") and _COLUMN.fullmatch(number) and keys.lower() != "all":
+    if name.value in ("sum", "avg"):
         whole = f"{name.text}({value})"
         counted = f"COUNT({value}) * {number}" if name.value == "sum" else number
         call = Span(name.start, select.words[close].stop), f"({whole} - {counted})"
-        added = f"{keys}, {number}" if keys else f" GROUP BY {number}"
-        edited = select.edit(call, (select.body("group") or Span(at, at), added))
+        edited = select.edit(call, _with_key(select, number))
         yield _offer(edited.sql, f"subtracts {number} behind {whole}, by {number}")
+
+
+def _count_by_value(case: RefusedText) -> Iterator[Offer]:
+    """Count the rows of each value instead of taking the most frequent one, the last item."""
+    select = case.selects[0]
+    opening, close = call_around(select.words, case.span.start)
+    name, item = select.words[opening - 1], select.items[-1]
+    if name.value == "mode" and item.start == name.start:
+        value = case.text[select.words[opening].stop : select.words[close].start]
+        edited = select.edit((item, f"{value}, COUNT(*) AS n"), _with_key(select, value))
+        yield _offer(edited.sql, f"counts rows by {value}")
+
+
+def _with_key(select: WrittenSelect, key: str) -> tuple[Span, str]:
+    """Return the edit that groups by a column, too. Raises `ValueError` if it is none."""
+    keys, at = select.shown("group"), select.insertion("group")
+    if keys.lower() == "all" or not _COLUMN.fullmatch(key):
+        raise ValueError(key)
+    added = f"{keys}, {key}" if keys else f" GROUP BY {key}"
+    return select.body("group") or Span(at, at), added
 
 
 # --- operators over private rows
@@ -574,7 +577,7 @@ MAKERS: dict[Reason, tuple[Maker, ...]] = {
         _without_item,
         _without_condition,
     ),
-    Reason.UNSUPPORTED_AGGREGATE: (_count_instead, _without_item),
+    Reason.UNSUPPORTED_AGGREGATE: (_count_by_value, _count_instead, _without_item),
     Reason.UNSUPPORTED_FUNCTION: (_without_item,),
     Reason.UNSUPPORTED_SYNTAX: (_top, _quote_texts, _without_item),
     Reason.SYNTAX: (_top, _without_comma, _quote_texts),

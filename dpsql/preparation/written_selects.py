@@ -142,6 +142,20 @@ def enclosing(text: str, at: int) -> Iterator[WrittenSelect]:
         return
 
 
+def call_around(every: Sequence[Word], at: int) -> tuple[int, int]:
+    """Return the indices of the brackets of the call whose name or argument begins at a place."""
+    first = min(n for n, word in enumerate(every) if word.start >= at)
+    opening = first + 1 if every[first + 1].text == "(" else first - 1
+    while every[opening].value in ("distinct", "all"):
+        opening -= 1
+    depth, close = 0, opening
+    for close in range(opening, len(every)):
+        depth += {"(": 1, ")": -1}.get(every[close].text, 0)
+        if depth == 0:
+            break
+    return opening, close
+
+
 def _select(text: str, every: Sequence[Word], first: int) -> WrittenSelect:
     heads: dict[str, int] = {}
     depth, after = 0, len(every)
