@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,9 +18,18 @@ from dpsql.interfaces.pgwire.admission import (
     Strangers,
     share,
 )
+from dpsql.interfaces.pgwire.answers import Answers
+from dpsql.interfaces.pgwire.faults import Fault
+from dpsql.interfaces.pgwire.present import Present
+from dpsql.interfaces.pgwire.server import Server
+from dpsql.interfaces.pgwire.telemetry import Telemetry
+from dpsql.model.vocabulary import Loss
 from dpsql.policy.draft import ServerSettings
+from dpsql.proxy import Proxy
 from grammar_tests import scram_kit
-from grammar_tests.wire_kit import door, startup_packet
+from grammar_tests.proxy_kit import shop
+from grammar_tests.test_delegation import to
+from grammar_tests.wire_kit import door, startup_packet, users
 
 
 @dataclass
@@ -122,3 +132,30 @@ def test_wrong_proofs_that_come_at_once_count(tmp_path: Path) -> None:
 def test_an_analyst_has_a_share_of_the_connections(analysts: int, most: int) -> None:
     assert share(ServerSettings(max_connections=101), analysts) == most
     assert share(ServerSettings(max_connections=101, max_connections_per_analyst=7), analysts) == 7
+
+
+def admitted_beside(proxy: Proxy, first: str) -> set[str]:
+    """Who may send a request while one of `first` runs, where one of each person may run."""
+    limits = ServerSettings(max_connections_per_analyst=1)
+    server = Server(Present(proxy, lambda *_: None, users, limits), Telemetry(lambda _: None))  # type: ignore[arg-type, return-value]
+    let_in = set[str]()
+
+    async def run() -> None:
+        async with server.admit_request(first):
+            for other in ("ana", "robot", "bob"):
+                with suppress(Fault):
+                    async with server.admit_request(other):
+                        let_in.add(other)
+
+    asyncio.run(run())
+    server.threads.shutdown()
+    return let_in
+
+
+def test_agents_have_their_persons_share(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Proxy.open(str(shop(tmp_path))) as proxy:
+        proxy.ledger.delegate(to("robot", "ana"), Loss(1), "")
+        assert Answers(proxy, lambda: None, "robot").person == "ana"  # type: ignore[arg-type, return-value]
+        assert admitted_beside(proxy, "robot") == admitted_beside(proxy, "ana") == {"bob"}
+        monkeypatch.setattr(type(proxy.ledger), "person_of", lambda _, analyst: analyst)
+        assert admitted_beside(proxy, "robot") == {"ana", "bob"}  # the wrong twin

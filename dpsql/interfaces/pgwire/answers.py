@@ -125,6 +125,11 @@ class Answers:
         """True for an analyst of the policy, false for an agent of one."""
         return self.analyst in dict(self.proxy.policy.analysts)
 
+    @property
+    def person(self) -> str:
+        """The person for whom an agent asks, else the analyst; shares of the server are theirs."""
+        return self.proxy.ledger.person_of(self.analyst)
+
     def stamp(self, seconds: float) -> object:
         """Return the stamp of cached answers; see `Proxy.stamp`.
 

@@ -297,13 +297,15 @@ class Server:
     def _require_room(self, analyst: str) -> None:
         """Raise `Fault` if there are too many connections, in all or of one analyst.
 
-        Requests of other interfaces count as connections.
+        Requests of other interfaces count as connections, and those of agents as their person's.
         """
-        own = sum(visit.analyst == analyst for visit in self._visits.values())
+        person_of = self.present.proxy.ledger.person_of
+        person = person_of(analyst)
+        own = sum(person_of(visit.analyst) == person for visit in self._visits.values())
         if len(self._visits) + self._requests.total() >= self._limits.max_connections:
             raise entrance.fatal("53300", "sorry, too many clients already")
         most = share(self._limits, len(self.present.proxy.policy.analysts))
-        if own + self._requests[analyst] >= most:
+        if own + self._requests[person] >= most:
             raise entrance.fatal("53300", f'too many connections for role "{analyst}"')
 
     # --- another interface beside this one ---
@@ -336,12 +338,13 @@ class Server:
         """
         self.require_admission(analyst)
         present = self.present
-        self._requests[analyst] += 1
+        person = present.proxy.ledger.person_of(analyst)
+        self._requests[person] += 1
         present.running += 1
         try:
             yield present
         finally:
-            self._requests[analyst] -= 1
+            self._requests[person] -= 1
             present.running -= 1
             await self._closed(present)
 
@@ -444,7 +447,7 @@ class Server:
 
         make = partial(present.catalogue, analyst, settings)
         answers = Answers(present.proxy, make, analyst)
-        account, pace = self._bytes.of(analyst), self._pacer.of(analyst)
+        account, pace = self._bytes.of(answers.person), self._pacer.of(analyst)
         transaction = Transaction(settings, keep_portals(account))
         runner = Runner(answers, transaction, keep_statements(account))
         parking, texts = Parking(bell.ring), present.limits.log_statements

@@ -248,7 +248,7 @@ class Session:
 
     def _begin_statement(self, piece: Piece | None = None) -> Stop:
         self._began, self._piece = monotonic(), piece
-        owner = self._runner.answers.analyst
+        owner = self._runner.answers.person
         self._stop, self._late = Stop(pace=self._pace, owner=owner, parking=self._parking), False
         return self._stop
 

@@ -197,7 +197,8 @@ class QueryRunner:
         tell("queued")
         pace = ProgressPace(server.pacer.of(caller.analyst), tell_later)
         parking = Parking(bell.ring)
-        stop = Stop(pace=pace, owner=caller.analyst, parking=parking)
+        owner = caller.present.proxy.ledger.person_of(caller.analyst)
+        stop = Stop(pace=pace, owner=owner, parking=parking)
         with self._registered(_Running(caller.analyst, query_id, stop, parking)):
             while True:
                 done = await loop.run_in_executor(
