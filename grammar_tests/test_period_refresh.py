@@ -20,8 +20,8 @@ from dpsql.model.dataclass import replace
 from dpsql.model.errors import Refused
 from dpsql.model.periods import ELSEWHERE, PeriodRule
 from dpsql.proxy import Proxy
-from grammar_tests.laws import compiled
-from grammar_tests.period_worlds import LAST, world
+from grammar_tests.laws import PlainEngine, compiled
+from grammar_tests.period_worlds import LAST, TOML, bound, database, world
 from grammar_tests.proxy_kit import request
 from grammar_tests.test_period_budgets import JANUARY, OTHER, RULE, edited, of, opened
 from grammar_tests.test_period_budgets import folder as folder  # noqa: PLC0414 - a fixture
@@ -98,6 +98,31 @@ def test_a_digest_with_no_version_or_with_all_is_found(
     whole = PeriodRule.versions_of
     monkeypatch.setattr(PeriodRule, "versions_of", lambda rule, _: whole(rule, blocks))
     assert asked_again() != AGAIN
+
+
+JOINED = (
+    "SELECT COUNT(*) AS n FROM events JOIN kinds ON kinds.kind = events.kind WHERE label = 'first'"
+)
+SWAPPED = "UPDATE kinds SET label = CASE label WHEN 'first' THEN 'second' ELSE 'first' END"
+"""Changes answers, but no number of rows and no list of values."""
+
+
+def about_changed_public_rows() -> dict[str, bool]:
+    """Which of two questions has another digest after a change of a public table."""
+    engine = PlainEngine(database(0))
+    policy, texts = bound(engine, TOML), (JANUARY, JOINED)
+    before = [compiled(text, policy, engine).question for text in texts]
+    engine.connection.execute(SWAPPED)
+    engine.public.forget()
+    after = [compiled(text, policy, engine).question for text in texts]
+    return {text: b != a for text, b, a in zip(texts, before, after, strict=True)}
+
+
+def test_the_digest_has_the_public_rows_that_are_read(monkeypatch: Patch) -> None:
+    """Otherwise a refresh of other periods would keep an answer over rows that are gone."""
+    assert about_changed_public_rows() == {JANUARY: False, JOINED: True}
+    monkeypatch.setattr("dpsql.preparation.period_plans.public_contents", lambda *_: [])
+    assert about_changed_public_rows() == {JANUARY: False, JOINED: False}
 
 
 # --- the proxy ---

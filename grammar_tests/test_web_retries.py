@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 from hashlib import sha256
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import AsyncMock, patch
+from weakref import WeakValueDictionary
 
 import pytest
 
 from dpsql.model.errors import Failed
-from dpsql.systems.web import answer_formats, web_queries
-from dpsql.systems.web.answer_formats import CSV, JSON
+from dpsql.systems.web import answer_formats, json_api, web_queries
+from dpsql.systems.web.answer_formats import CSV, JSON, HttpReply
 from dpsql.systems.web.idempotency import KEPT_SECONDS, KeptReplies
+from dpsql.systems.web.json_api import JsonApi
 from dpsql.systems.web.repeated_replies import RepeatedReplies
+from dpsql.systems.web.request_bodies import read_question
 from dpsql.systems.web.web_queries import QueryRunner
 from grammar_tests.proxy_kit import shop
 from grammar_tests.test_web import GROUPS, KEY
@@ -97,6 +103,43 @@ def test_wrong_twin_a_server_that_keeps_no_reply_charges_twice(
     keyed(fresh)
     fresh.wire.proxy.refresh()
     assert keyed(fresh).json["receipt"]["remembered"] is False
+
+
+def asked_for_two_at_once(folder: Path, turns: Any) -> int:
+    """How often a question is asked for a request and its retry, which comes meanwhile."""
+    asked = list[str]()
+
+    async def ask(*_: object) -> HttpReply:
+        asked.append("once")
+        for _ in range(100):
+            await asyncio.to_thread(int)
+        return HttpReply(200, JSON, b"{}")
+
+    async def both() -> None:
+        nothing: Any = SimpleNamespace(explain=AsyncMock())
+        proxy = SimpleNamespace(rows_granted=lambda _analyst: "")
+        caller: Any = SimpleNamespace(
+            analyst="ana", client="", present=SimpleNamespace(proxy=proxy)
+        )
+        api = JsonApi(nothing, nothing, KeptReplies(str(folder / "replies")), turns=turns)
+        question, events = read_question({"sql": COUNT}), json_api._Events()
+        with patch.object(JsonApi, "_ask", ask):
+            one, two = (api._answer(caller, question, KEY, JSON, events) for _ in range(2))
+            first, second = await asyncio.gather(one, two)
+        assert first.body == second.body
+
+    asyncio.run(both())
+    return len(asked)
+
+
+def test_a_retry_waits_for_the_request_that_is_asked(tmp_path: Path) -> None:
+    """Where no answer is remembered, both would be charged."""
+    assert asked_for_two_at_once(tmp_path, WeakValueDictionary()) == 1
+
+
+def test_wrong_twin_a_retry_that_does_not_wait_asks_twice(tmp_path: Path) -> None:
+    forgetful = SimpleNamespace(setdefault=lambda _key, lock: lock)
+    assert asked_for_two_at_once(tmp_path, forgetful) == 2
 
 
 @pytest.mark.full("measures neighbours or further data sets")

@@ -155,7 +155,7 @@ def admitted_beside(proxy: Proxy, first: str) -> set[str]:
 def test_agents_have_their_persons_share(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Proxy.open(str(shop(tmp_path))) as proxy:
         proxy.ledger.delegate(to("robot", "ana"), Loss(1), "")
-        assert Answers(proxy, lambda: None, "robot").person == "ana"  # type: ignore[arg-type, return-value]
+        assert Answers(proxy, lambda: None, "robot").person == "ana"  # type: ignore[arg-type]
         assert admitted_beside(proxy, "robot") == admitted_beside(proxy, "ana") == {"bob"}
         monkeypatch.setattr(type(proxy.ledger), "person_of", lambda _, analyst: analyst)
         assert admitted_beside(proxy, "robot") == {"ana", "bob"}  # the wrong twin

@@ -5,7 +5,7 @@ Proof (PRIVACY.md R103). The policy for a query reads the charged blocks alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
 
@@ -30,6 +30,7 @@ from dpsql.model.query_options import Memory
 from dpsql.model.tree import Statement
 from dpsql.model.vocabulary import Budget, Policy
 from dpsql.model.walk import relations
+from dpsql.preparation.public_data import PublicTables
 
 
 def memory_of(statement: Statement, budget: Budget) -> Memory:
@@ -79,6 +80,24 @@ def require_refreshable(policy: Policy, periods: Sequence[str], ledger: Ledger) 
     if len({*periods}) < len(periods):
         raise _not_refreshed("a period is named twice")
     return present
+
+
+def public_contents(
+    policy: Policy, public: PublicTables, read: Mapping[str, frozenset[str]]
+) -> list[str]:
+    """Return a digest of the public rows that a plan reads, where periods are refreshed alone.
+
+    A refresh of periods begins no new data version of public tables.
+    """
+    if policy.period is None or policy.moves:
+        return []
+    digests = list[str]()
+    for name, columns in sorted(read.items()):
+        table = policy.table(name)
+        if table is not None and not table.private:
+            used = [column.name for column in table.columns if column.name.lower() in columns]
+            digests.append(f"{name} {public.contents(name, used)}")
+    return digests
 
 
 def _not_refreshed(why: str) -> Refused:

@@ -449,11 +449,12 @@ class _Plans:
         priced = replace(plan, loss=loss)
         identity = identify_plan(plan, *context)
         version = plan_version(self.policy, identity.read)
+        rows = period_plans.public_contents(self.policy, self.public, identity.read)
         return Prepared(
             columns=tuple(Column(f.name, f.type) for f in plan.outer.fields),
             plan=priced,
             rewritten=sql,
-            question=sha256(f"{identity.question} {version}".encode()).hexdigest(),
+            question=sha256(" ".join((identity.question, version, *rows)).encode()).hexdigest(),
             data=opened(self.policy.data, self.policy.store),
             context=context,
             earlier=identity.earlier,

@@ -101,6 +101,17 @@ class PublicTables:
             sizes[table] = self._engine.rows(f"SELECT COUNT(*) FROM {address(table)}")[0][0]
         return sizes[table]
 
+    def contents(self, table: str, columns: Sequence[str]) -> str:
+        """Return a digest of these columns of a public table, of its rows in any order.
+
+        A new one may be that of other rows with a probability of 2^-64.
+        """
+        names = (f"t.{tree.identifier(column)}" for column in columns)
+        values = ", ".join(f"coalesce('v' || CAST({name} AS VARCHAR), 'n')" for name in names)
+        row = f"md5_number_lower(concat_ws(chr(31), '', {values}))" if values else "1"
+        ((rows, total),) = self._rows(f"SELECT COUNT(*), SUM({row}) FROM {address(table)} AS t")
+        return f"{rows} rows {total}"
+
     def frequency(self, relation: Relation, columns: tuple[tree.Ref, ...]) -> int:
         """Return the largest number of rows of a public relation that agree on these columns.
 

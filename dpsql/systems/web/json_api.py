@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
+from weakref import WeakValueDictionary
 
 from anyio import CancelScope
 from starlette.requests import Request as HttpRequest
@@ -120,6 +121,9 @@ class JsonApi:
     users: WebUsers
     replies: KeptReplies
     repeats: RepeatedReplies = field(default_factory=RepeatedReplies)
+    turns: WeakValueDictionary[tuple[str, str, str], asyncio.Lock] = field(
+        default_factory=WeakValueDictionary
+    )
 
     def routes(self) -> list[Route]:
         """Return the routes of `ROUTES`."""
@@ -191,9 +195,23 @@ class JsonApi:
         ask = partial(self._ask, caller, plain, media_type, events, question)
         if key is None:
             return await ask()
-        key, replies = require_key(key), self.replies
+        key = require_key(key)
         rows = await asyncio.to_thread(caller.present.proxy.rows_granted, caller.analyst)
         canonical = json.dumps([question.canonical(), media_type, *([rows] if rows else [])])
+        # A retry that comes while the first request is asked waits for its reply.
+        async with self.turns.setdefault((caller.analyst, key, canonical), asyncio.Lock()):
+            return await self._answer_once(caller, plain, key, canonical, ask)
+
+    async def _answer_once(
+        self,
+        caller: Caller,
+        plain: Request,
+        key: str,
+        canonical: str,
+        ask: Callable[[], Awaitable[HttpReply]],
+    ) -> HttpReply:
+        """Return the reply that is kept under a key, or ask and keep it. Raises `Problem`."""
+        replies = self.replies
         earlier = await asyncio.to_thread(replies.find, caller.analyst, key, canonical)
         if earlier is not None:
             # Whoever lost the right to a name is refused here (PRIVACY.md R105).
