@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Timer
+from types import SimpleNamespace
 from typing import Any
 
 import psycopg
@@ -18,7 +19,8 @@ import pytest
 import dpsql
 from dpsql.engines import Stop
 from dpsql.interfaces.messages import describe
-from dpsql.interfaces.pgwire.catalogue import Catalogue
+from dpsql.interfaces.pgwire import catalogue as pgwire_catalogue
+from dpsql.interfaces.pgwire.catalogue import Catalogue, _engine
 from dpsql.interfaces.pgwire.values import type_oids
 from dpsql.model.errors import Failed, Reason, Refused
 from dpsql.model.resources import Limits
@@ -260,6 +262,36 @@ FOREVER = (
     "SELECT count(*) FROM pg_attribute a, pg_attribute b, pg_attribute c, pg_attribute d"
     " WHERE a.attname || b.attname = c.attname || d.attname"
 )
+
+
+class _Pool:
+    """An engine without a process."""
+
+
+class _Forgetful(dict[Any, Any]):
+    """Engines of which none is found again."""
+
+    def get(self, *_: object) -> None:
+        return None
+
+
+def test_sessions_of_one_role_share_their_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is a process: sessions of nine agents in turn would start one each."""
+    monkeypatch.setattr(pgwire_catalogue, "EnginePool", lambda *_: _Pool())
+    monkeypatch.setattr(pgwire_catalogue, "script", lambda _rows: ())
+    monkeypatch.setattr(pgwire_catalogue, "objects", lambda *_: {})
+    monkeypatch.setattr(pgwire_catalogue, "_names", lambda *_: SimpleNamespace(rows=list))
+    policy, _ = shop()
+    roles = [replace(policy, analysts=((f"agent {n}", ""),)) for n in range(9)]
+
+    def engines() -> int:
+        _engine.cache_clear()
+        return len({id(e) for e in [_engine(role, "own") for _ in range(2) for role in roles]})
+
+    assert engines() == 9
+    monkeypatch.setattr(pgwire_catalogue, "_IN_USE", _Forgetful())
+    assert engines() == 18  # the wrong twin
+    _engine.cache_clear()
 
 
 def doubled(times: int) -> str:

@@ -111,7 +111,7 @@ def asked_for_two_at_once(folder: Path, turns: Any) -> int:
 
     async def ask(*_: object) -> HttpReply:
         asked.append("once")
-        for _ in range(100):
+        for _step in range(100):
             await asyncio.to_thread(int)
         return HttpReply(200, JSON, b"{}")
 

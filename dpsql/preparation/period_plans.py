@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
 
-from dpsql.compiler.infer.column_facts import Evaluate
+from dpsql.compiler.infer.column_facts import Evaluate, PublicData
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.compiler.plan.private_plan import Tracked
 from dpsql.compiler.resolve.person_periods import (
@@ -30,7 +30,6 @@ from dpsql.model.query_options import Memory
 from dpsql.model.tree import Statement
 from dpsql.model.vocabulary import Budget, Policy
 from dpsql.model.walk import relations
-from dpsql.preparation.public_data import PublicTables
 
 
 def memory_of(statement: Statement, budget: Budget) -> Memory:
@@ -83,7 +82,7 @@ def require_refreshable(policy: Policy, periods: Sequence[str], ledger: Ledger) 
 
 
 def public_contents(
-    policy: Policy, public: PublicTables, read: Mapping[str, frozenset[str]]
+    policy: Policy, public: PublicData, read: Mapping[str, frozenset[str]]
 ) -> list[str]:
     """Return a digest of the public rows that a plan reads, where periods are refreshed alone.
 

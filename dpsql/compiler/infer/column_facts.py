@@ -211,6 +211,9 @@ class PublicData(Protocol):
     ) -> Facts:
         """Return range, nullability and, up to `limit` values, the domain of a public column."""
 
+    def contents(self, table: str, columns: Sequence[str]) -> str:
+        """Return a digest of columns of a public table."""
+
     def frequency(self, relation: algebra.Relation, columns: tuple[tree.Ref, ...]) -> int:
         """Return the most rows of a public relation, or of its evaluation, that agree on these
         columns.

@@ -153,7 +153,7 @@ class _Untold:
     def _nothing(self, *_args: object) -> NoReturn:
         raise AssertionError
 
-    facts = frequency = once = distinct = _nothing
+    facts = contents = frequency = once = distinct = _nothing
 
 
 def _untold(

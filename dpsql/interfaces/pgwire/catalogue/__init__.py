@@ -12,7 +12,9 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, lru_cache, partial
+from threading import Lock
 from typing import Any, TypeVar
+from weakref import WeakValueDictionary
 
 from dpsql.engines import (
     Beforehand,
@@ -52,6 +54,11 @@ MAX_ROWS = 50_000
 WORKERS = 2
 
 SERVER_VERSION = "15.0"
+
+
+_MAKING = Lock()
+_IN_USE = WeakValueDictionary[tuple[Policy, str], EnginePool]()
+"""Engines of all policies and databases that are cached or in use."""
 
 
 class Catalogue:
@@ -213,12 +220,18 @@ def _names(policy: Policy, database: str) -> ShadowNames:
 def _engine(policy: Policy, database: str) -> Engine:
     """Return the engine shared by all sessions of a policy.
 
-    It does not depend on data. The cache keeps a few, since roles and databases have policies of
-    their own, and sessions may still use the previous one.
+    It does not depend on data. The cache keeps a few, since roles, agents and databases have
+    policies of their own. Those that sessions still use are found again, however many there are.
     """
-    names = _names(policy, database).rows()
-    statements = tuple(script({**objects(policy, database), "names": names}))
-    return EnginePool(partial(scratch, LIMITS, statements), WORKERS, len(policy.analysts))
+    with _MAKING:
+        engine = _IN_USE.get((policy, database))
+        if engine is None:
+            names = _names(policy, database).rows()
+            statements = tuple(script({**objects(policy, database), "names": names}))
+            make = partial(scratch, LIMITS, statements)
+            engine = EnginePool(make, WORKERS, len(policy.analysts))
+            _IN_USE[policy, database] = engine
+        return engine
 
 
 __all__ = ["DATABASE", "Catalogue"]
