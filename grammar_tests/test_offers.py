@@ -171,21 +171,22 @@ TEXTS = {
     ),
     (
         "SELECT status, SUM(o.amount - a.m) AS d FROM orders o,"
-        " (SELECT AVG(amount) m FROM orders) a GROUP BY status"
+        " (SELECT AVG(amount) m FROM orders) AS a GROUP BY status"
     ): (
         (
-            "SELECT status, (SUM(o.amount) - COUNT(o.amount) * a.m) AS d FROM orders o,"
-            " (SELECT AVG(amount) m FROM orders) a GROUP BY status, a.m"
+            "SELECT status, (SUM(o.amount) - COUNT(o.amount) *"
+            " (SELECT a.m FROM (SELECT AVG(amount) m FROM orders) AS a)) AS d FROM orders o,"
+            " (SELECT AVG(amount) m FROM orders) AS a GROUP BY status"
         ),
-        "subtracts a.m behind SUM(o.amount), by a.m",
+        "subtracts a.m behind SUM(o.amount)",
     ),
     (
-        "SELECT AVG(amount - a.m) FROM orders, (SELECT AVG(amount) m FROM orders) a"
-        " WHERE quantity > 1"
+        "SELECT AVG(amount - a.m) FROM orders o JOIN (SELECT status, AVG(amount) m FROM orders"
+        " GROUP BY status) a ON a.status = o.status WHERE quantity > 1"
     ): (
         (
-            "SELECT (AVG(amount) - a.m) FROM orders, (SELECT AVG(amount) m FROM orders) a"
-            " WHERE quantity > 1 GROUP BY a.m"
+            "SELECT (AVG(amount) - a.m) FROM orders o JOIN (SELECT status, AVG(amount) m"
+            " FROM orders GROUP BY status) a ON a.status = o.status WHERE quantity > 1 GROUP BY a.m"
         ),
         "subtracts a.m behind AVG(amount), by a.m",
     ),

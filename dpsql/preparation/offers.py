@@ -290,12 +290,16 @@ def _apart_from_released(case: RefusedText) -> Iterator[Offer]:
     name = select.words[opening - 1]
     sides = (case.text[s.start : s.stop] for s in select.parts(opening + 1, close, "-"))
     value, number = sides  # ValueError: another expression than a difference
-    if name.value in ("sum", "avg"):
-        whole = f"{name.text}({value})"
-        counted = f"COUNT({value}) * {number}" if name.value == "sum" else number
-        call = Span(name.start, select.words[close].stop), f"({whole} - {counted})"
-        edited = select.edit(call, _with_key(select, number))
-        yield _offer(edited.sql, f"subtracts {number} behind {whole}, by {number}")
+    if name.value not in ("sum", "avg") or not _COLUMN.fullmatch(number):
+        return
+    whole = f"{name.text}({value})"
+    times = f"COUNT({value}) * " if name.value == "sum" else ""
+    call, said = Span(name.start, select.words[close].stop), f"subtracts {number} behind {whole}"
+    if rows := select.subquery(number.partition(".")[0]):
+        one = f"(SELECT {number} FROM {rows})"
+        yield _offer(select.edit((call, f"({whole} - {times}{one})")).sql, said)
+    edits = (call, f"({whole} - {times}{number})"), select.grouping(number)
+    yield _offer(select.edit(*edits).sql, f"{said}, by {number}")
 
 
 def _count_by_value(case: RefusedText) -> Iterator[Offer]:
@@ -303,19 +307,10 @@ def _count_by_value(case: RefusedText) -> Iterator[Offer]:
     select = case.selects[0]
     opening, close = call_around(select.words, case.span.start)
     name, item = select.words[opening - 1], select.items[-1]
-    if name.value == "mode" and item.start == name.start:
-        value = case.text[select.words[opening].stop : select.words[close].start]
-        edited = select.edit((item, f"{value}, COUNT(*) AS n"), _with_key(select, value))
+    value = case.text[select.words[opening].stop : select.words[close].start]
+    if name.value == "mode" and item.start == name.start and _COLUMN.fullmatch(value):
+        edited = select.edit((item, f"{value}, COUNT(*) AS n"), select.grouping(value))
         yield _offer(edited.sql, f"counts rows by {value}")
-
-
-def _with_key(select: WrittenSelect, key: str) -> tuple[Span, str]:
-    """Return the edit that groups by a column, too. Raises `ValueError` if it is none."""
-    keys, at = select.shown("group"), select.insertion("group")
-    if keys.lower() == "all" or not _COLUMN.fullmatch(key):
-        raise ValueError(key)
-    added = f"{keys}, {key}" if keys else f" GROUP BY {key}"
-    return select.body("group") or Span(at, at), added
 
 
 # --- operators over private rows

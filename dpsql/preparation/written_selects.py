@@ -92,6 +92,29 @@ class WrittenSelect:
         ends = [self._stop(each) for each in before]
         return max(ends, default=self.words[self.after - 1].stop)
 
+    def grouping(self, key: str) -> tuple[Span, str]:
+        """Return the edit that groups by a column, too. Raises `ValueError` for GROUP BY ALL."""
+        keys, at = self.shown("group"), self.insertion("group")
+        if keys.lower() == "all":
+            raise ValueError(keys)
+        added = f"{keys}, {key}" if keys else f" GROUP BY {key}"
+        return self.body("group") or Span(at, at), added
+
+    def subquery(self, alias: str) -> str:
+        """Return the subquery of FROM with an alias, and the alias; empty if there is none."""
+        every = self.words[self.first : self.after]
+        for at, word in enumerate(every):
+            end = at - 2 if every[at - 1].value == "as" else at - 1
+            if word.value == alias.lower() and end >= 0 and every[end].text == ")":
+                depth, since = 0, end
+                for since in range(end, -1, -1):
+                    depth += {")": 1, "(": -1}.get(every[since].text, 0)
+                    if depth == 0:
+                        break
+                if every[since + 1].value == "select":
+                    return self.text[every[since].start : word.stop]
+        return ""
+
     def edit(self, *edits: tuple[Span, str]) -> WrittenSelect:
         """Return the text with other words at some places; this SELECT is found again.
 
