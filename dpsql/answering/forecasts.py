@@ -63,8 +63,9 @@ def forecasts(compiler: Compiler, vault: Vault, query: Question) -> tuple[Foreca
     try:
         even, uneven = (_expect(compiler, vault, query, case) for case in (EVEN, UNEVEN))
         larger = even
-        if any(_fits_lines(block) for block in even.prepared.blocks):
-            return ()
+        measures = [m for block in even.prepared.blocks for m in block.block.measures]
+        if any(m.call.function.startswith(("corr", "covar", "regr")) for m in measures):
+            return ()  # how columns go together does not follow from sizes
         if any(_reads_values(block) for block in even.prepared.blocks):
             larger = _expect(compiler, vault, query, replace(EVEN, value=EVEN.value / 2))
     except (_Unknown, DpsqlError, EngineFailed, TimedOut):
@@ -112,12 +113,6 @@ def _reads_values(block: BlockPlan) -> bool:
     """Test whether the sizes of values matter to the errors of a block."""
     totals = (each.total if isinstance(each, ScaledTotal) else each for each in block.queries)
     return any(isinstance(each, ClippedSum | ValueTotal) for each in totals)
-
-
-def _fits_lines(block: BlockPlan) -> bool:
-    """Test whether a block measures how columns go together, of which sizes say nothing."""
-    names = (measure.call.function for measure in block.block.measures)
-    return any(name.startswith(("corr", "covar", "regr")) for name in names)
 
 
 def _of_ranks(even: float, uneven: float) -> Forecast | None:

@@ -105,12 +105,14 @@ def describe(
             for limit in plan.totals
         ),
     )
-    names = labels(plan.block.rows)
+    names, keys = labels(plan.block.rows), plan.keys
+    # The number of values of each key along which differences are measured.
+    along = [keys.sizes[n] for n in keys.along or ()] if isinstance(keys, ListedKeys) else []
     return BlockLines(
         unit=f"{policy.unit_name} ({policy.unit.neighbours.value})",
         limits=limits,
         keys=_keys(plan, names),
-        releases=tuple(_release(r, names, _adjusted(r, plan), _along(plan)) for r in plan.releases),
+        releases=tuple(_release(r, names, _adjusted(r, plan), along) for r in plan.releases),
         facts=tuple(
             f"{f.table}: {f.kind.value} ({f.voucher.value})"
             for f in plan.block.facts
@@ -290,12 +292,6 @@ def _near(threshold: Threshold) -> str:
 def _adjusted(release: private_plan.Release, plan: private_plan.BlockPlan) -> str:
     adjusted = any(release.field.id in agreement.places for agreement in plan.agreements)
     return ", then adjusted to agree with the others of its rows" if adjusted else ""
-
-
-def _along(plan: private_plan.BlockPlan) -> list[int]:
-    """Return the number of values of each key along which differences are measured."""
-    keys = plan.keys
-    return [keys.sizes[n] for n in keys.along or ()] if isinstance(keys, ListedKeys) else []
 
 
 def _release(

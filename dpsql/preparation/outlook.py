@@ -85,7 +85,9 @@ class _Expected:
 def outlook(compiled: Compile, form: Form) -> explanation.Outlook:
     """Return the known errors of a question before it is asked, or before its rest is."""
     first = compiled(form)
-    if not first.blocks or _is_large(first):
+    groups = sum(len(block.domain or ()) for block in first.blocks)
+    large = len(first.columns) > _MOST_COLUMNS or groups > _MOST_GROUPS
+    if not first.blocks or large:
         return explanation.Outlook()
     present = _expected(compiled, form, first, partial(_of_rows, rows=_TYPICAL))
     if not any(isfinite(margin) for _, margin in present.margins):
@@ -100,11 +102,6 @@ def outlook(compiled: Compile, form: Form) -> explanation.Outlook:
         if proposal.present_margin is not None or proposal.margin <= least.get(proposal.column, 0.0)
     )
     return explanation.Outlook(bounds, tuple(islice(proposals, _MOST)))
-
-
-def _is_large(prepared: Prepared) -> bool:
-    groups = sum(len(block.domain or ()) for block in prepared.blocks)
-    return len(prepared.columns) > _MOST_COLUMNS or groups > _MOST_GROUPS
 
 
 def _norms(prepared: Prepared) -> Iterator[tuple[tuple[int, int], FoundNorm, float]]:

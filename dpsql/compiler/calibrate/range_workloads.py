@@ -24,7 +24,7 @@ from datetime import date, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from math import ceil, floor, isfinite, sqrt
-from typing import Any, TypeAlias, TypeGuard
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -147,17 +147,15 @@ def _around(kind: SqlType, constant: Literal) -> tuple[End, End] | None:
             return first, second
         case Kind.DECIMAL if isinstance(value, int | Decimal) and _number(constant) is not None:
             return _ends(Decimal(value), constant)
-        case Kind.DATE if _is_day(value) and value != date.max:
+        case Kind.DATE if (
+            isinstance(value, date) and not isinstance(value, datetime) and value != date.max
+        ):
             after = value + timedelta(days=1)
             return End(value, False, constant), End(after, False, replace(constant, value=after))
         case Kind.TIMESTAMP | Kind.TIMESTAMPTZ if constant.type == kind and value is not None:
             return _ends(value, constant)
         case _:
             return None
-
-
-def _is_day(value: object) -> TypeGuard[date]:
-    return isinstance(value, date) and not isinstance(value, datetime)
 
 
 def _ends(value: Any, literal: Literal) -> tuple[End, End]:

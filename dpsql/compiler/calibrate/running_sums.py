@@ -26,7 +26,7 @@ from dpsql.model import tree
 from dpsql.model.algebra import Filter, Limit, Project, Relation, Released, Sort, Window
 from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.tree import Kind, Value
-from dpsql.model.vocabulary import NANO, Event, Loss, Mechanism, Noise, NoiseEvent, Sensitivity
+from dpsql.model.vocabulary import NANO, Event, Mechanism, Noise, NoiseEvent
 from dpsql.model.walk import children, expressions, refs
 
 _BRANCHINGS = 4, 8, 12, 16, 20, 24
@@ -180,13 +180,8 @@ def _combined(
         drawn = replace(drawn, own=own)
         if own.mechanism is not noise.mechanism or drawn.variances.min() < _SMALLEST:
             continue
-        if drawn.variances.mean() < least and _is_within(drawn, combined, most, accountant):
+        event = Event((NoiseEvent(own, combined),))
+        if drawn.variances.mean() < least and accountant.loss(event).is_within(most):
             best = replace(payment, noise=drawn, runner_up=noise)
             least = drawn.variances.mean()
     return best
-
-
-def _is_within(
-    noise: MatrixNoise, combined: Sensitivity, most: Loss, accountant: Accountant
-) -> bool:
-    return accountant.loss(Event((NoiseEvent(noise.own, combined),))).is_within(most)

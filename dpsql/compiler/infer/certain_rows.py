@@ -124,16 +124,14 @@ class CertainRows:
         measure = next((m for m in groups.measures if m.field.id == counted), None)
         if measure is None or measure.call.function != "count" or groups.sets:
             return None
-        call, most = measure.call, self._most(groups)
+        call, rows = measure.call, self.kernel.rows_of(groups.input).projected(groups.keys)
+        most = Closure(rows).most(rows.most, self._exact(groups)) if rows.local else None
         whole = bool(groups.keys) and isinstance(call.args[0], tree.Star) and call.filter is None
         if most is None or not _is_beyond(name, number, int(whole), most):
             return None
-        return ByFact(CertainFact.AT_MOST, _name_of(groups, self._exact(groups)), most)
-
-    def _most(self, groups: algebra.Aggregate) -> int | None:
-        """Return the proved most rows of a group."""
-        rows = self.kernel.rows_of(groups.input).projected(groups.keys)
-        return Closure(rows).most(rows.most, self._exact(groups)) if rows.local else None
+        stored = filter(None, (_stored(groups, key) for key in self._exact(groups)))
+        named = next((f"{scan.table}.{field.name}" for scan, field in stored), "")
+        return ByFact(CertainFact.AT_MOST, named, most)
 
     @staticmethod
     def _exact(groups: algebra.Aggregate) -> tuple[int, ...]:
@@ -343,12 +341,6 @@ def _pairs(
                 for one, other in ((a, b), (b, a)):
                     if one in here and other in there and here[one] == there[other]:
                         yield one, other
-
-
-def _name_of(groups: algebra.Aggregate, keys: Iterable[int]) -> str:
-    """Return the stored names of the first key of groups, for a sentence."""
-    stored = (_stored(groups, key) for key in keys)
-    return next((f"{scan.table}.{field.name}" for scan, field in filter(None, stored)), "")
 
 
 def _is_among(field: algebra.Field, names: Iterable[str]) -> bool:

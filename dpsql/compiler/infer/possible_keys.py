@@ -96,7 +96,9 @@ def _of_public_rows(
         every = [*filters, *(p for p in meant if p is not None and not _says_nothing(p))]
         outputs = [(n, _over(public.fields, key, columns)) for n, key in enumerate(keys)]
         alone = bool(every) or isinstance(public, algebra.Join)
-        yield from _allowed(outputs, _filtered(public, every), columns, alone=alone)
+        condition = both(tuple(every))
+        rows = public if condition is None else Filter(public, condition)
+        yield from _allowed(outputs, rows, columns, alone=alone)
 
 
 def _of_members(
@@ -249,11 +251,6 @@ def _says_nothing(predicate: Expression) -> bool:
             return left == right
         case _:
             return False
-
-
-def _filtered(relation: algebra.Relation, filters: Sequence[Expression]) -> algebra.Relation:
-    condition = both(tuple(filters))
-    return relation if condition is None else Filter(relation, condition)
 
 
 def _present(relation: algebra.Relation) -> Iterator[algebra.Scan | algebra.Values]:

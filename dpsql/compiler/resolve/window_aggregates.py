@@ -410,14 +410,11 @@ def _middle_of(expression: tree.Expression) -> tuple[int, int] | None:
 def lacks_null(value: tree.Expression, relation: algebra.Relation, policy: Policy) -> bool:
     """Test whether a condition below, or the policy of a plain column, leaves no NULL."""
     below = list(relations(relation))
-    there, above = _columns_there(below, policy), takewhile(_keeps_columns, below)
+    there = _columns_there(below, policy)
+    # An outer join pads rows with NULL.
+    above = takewhile(lambda r: not isinstance(r, algebra.Join) or r.kind in _INNER, below)
     conditions = {c for r in above if isinstance(r, algebra.Filter) for c in conjuncts(r.predicate)}
     return not_null(value) in conditions or _is_there(value, there)
-
-
-def _keeps_columns(relation: algebra.Relation) -> bool:
-    """Test for a relation that pads no row with NULL."""
-    return not isinstance(relation, algebra.Join) or relation.kind in _INNER
 
 
 def not_null(value: tree.Expression) -> tree.Call:
