@@ -101,6 +101,7 @@ def test_means_at_two_levels_hold_the_plain_means() -> None:
     assert share >= LEAST
 
 
+@pytest.mark.full("its like in test_levels.py is quicker")
 def test_means_by_the_noise_before_agreement_would_not(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(NoiseOfBlock, "shown_deviations", property(lambda self: self.deviations))
     ((_, wrong),) = covered(cells(MEANS, "pure", FEW_DRAWS)).values()
@@ -123,7 +124,9 @@ OFF = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(memory = 'off') "
 
 
 @pytest.mark.full("ten questions, each asked anew of a whole proxy")
-@pytest.mark.parametrize("accountant", ACCOUNTANTS)
+@pytest.mark.parametrize(
+    "accountant", ["zcdp", "pure", pytest.param("approximate", marks=pytest.mark.campaign)]
+)
 def test_ten_cases_hold_through_the_whole_proxy(accountant: str, tmp_path: Path) -> None:
     held: list[bool] = []
     changes = [('accountant = "zcdp"', f'accountant = "{accountant}"')]

@@ -364,7 +364,7 @@ def quoting(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         *(
             pytest.param(seed, 250, marks=pytest.mark.full("a slice of a campaign"))
-            for seed in (1, 12, 13, 14)
+            for seed in (1, 12)
         ),
         *(pytest.param(seed, 10_000, marks=pytest.mark.campaign) for seed in range(2, 12)),
     ],
@@ -422,4 +422,4 @@ def test_wrong_twin_a_door_that_shows_one_value_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, twin: Callable[[pytest.MonkeyPatch], None]
 ) -> None:
     twin(monkeypatch)
-    assert leaks(tmp_path, 1, 100)[0] != []
+    assert leaks(tmp_path, 1, 40)[0] != []

@@ -172,7 +172,10 @@ def proofs(neighbours: Neighbours, engine: PlainEngine) -> Iterator[tuple[Policy
 
 
 @pytest.mark.full("further data sets, and all their neighbours")
-@pytest.mark.parametrize("accountant", ["zcdp", "pure", "approximate"])
+@pytest.mark.parametrize(
+    "accountant",
+    ["zcdp", "pure", pytest.param("approximate", marks=pytest.mark.campaign)],
+)
 @pytest.mark.parametrize("notion", list(Neighbours))
 @pytest.mark.parametrize("sql", [BY_STATUS, SIGNED, TOTAL])
 def test_no_unit_moves_an_answer_farther_than_declared(

@@ -186,7 +186,7 @@ def test_kills_at_every_step(tmp_path: Path) -> None:
 
 def test_a_ledger_that_debits_after_release_is_caught(tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match="<="):
-        kills_at_every_step(tmp_path, late, 120)
+        kills_at_every_step(tmp_path, late, 24)
 
 
 # --- races -----------------------------------------------------------------------------------

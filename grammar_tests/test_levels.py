@@ -257,7 +257,10 @@ def means_covered(accountant: str, draws: int = 200) -> float:
 
 
 @pytest.mark.full("draws random questions or values")
-@pytest.mark.parametrize("accountant", ["zcdp", "pure", "approximate"])
+@pytest.mark.parametrize(
+    "accountant",
+    ["zcdp", *(pytest.param(each, marks=pytest.mark.campaign) for each in ("pure", "approximate"))],
+)
 def test_means_at_two_levels_hold_the_plain_means(accountant: str) -> None:
     assert means_covered(accountant) >= 0.93
 

@@ -51,7 +51,10 @@ def one_row_by_declaration(plan: Prepared) -> bool:
 
 
 @pytest.mark.full("measures neighbours or further data sets")
-@pytest.mark.parametrize("number", range(CHAINS))
+@pytest.mark.parametrize(
+    "number",
+    [*range(4), *(pytest.param(n, marks=pytest.mark.campaign) for n in range(4, CHAINS))],
+)
 def test_a_unit_has_the_rows_that_are_its_own_and_moves_no_other(
     number: int, tmp_path: Path
 ) -> None:

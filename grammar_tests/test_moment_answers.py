@@ -71,10 +71,15 @@ def test_what_moments_tell_is_what_would_be_measured_and_free(
     ("text", "epsilon", "analyst"),
     [
         (QUESTION.replace("NOT age IS NULL", "age > 20"), "0.5", "ana"),
-        (QUESTION.replace("(age, ", "(age + 1, "), "0.5", "ana"),
-        (QUESTION.replace("COUNT(*)", "COUNT(*) FILTER (age > 20)"), "0.5", "ana"),
-        (QUESTION.replace("SELECT", "SELECT country,") + " GROUP BY country", "0.5", "ana"),
-        (QUESTION.replace("customers", "customers JOIN orders USING (customer_id)"), "0.5", "ana"),
+        *(
+            pytest.param(text, "0.5", "ana", marks=pytest.mark.full("opens a proxy for each item"))
+            for text in (
+                QUESTION.replace("(age, ", "(age + 1, "),
+                QUESTION.replace("COUNT(*)", "COUNT(*) FILTER (age > 20)"),
+                QUESTION.replace("SELECT", "SELECT country,") + " GROUP BY country",
+                QUESTION.replace("customers", "customers JOIN orders USING (customer_id)"),
+            )
+        ),
         (QUESTION, "8", "ana"),
         (QUESTION, "0.5", "bob"),
         (QUESTION.replace("SELECT", f"SELECT {OFF}"), "0.5", "ana"),

@@ -147,6 +147,7 @@ def test_the_price_of_a_relative_error_is_a_rung_of_a_public_ladder() -> None:
     assert prices(200, RELATIVE) == prices(220, RELATIVE)
 
 
+@pytest.mark.full("opens two proxies; the twin below is quicker")
 def test_wrong_twin_a_price_of_what_was_found(monkeypatch: pytest.MonkeyPatch) -> None:
     def cheap(
         _compiler: object, _query: object, _searches: object, last: Question, *_: bool

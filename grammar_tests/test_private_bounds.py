@@ -216,7 +216,9 @@ def test_shares_are_within_one_question(kind: str, columns: int) -> None:
         assert 0.9999 < used / amount(Decimal("0.7"), selects=selects) <= 1, "nothing is left"
 
 
-@pytest.mark.parametrize("narrow", [False, True])
+@pytest.mark.parametrize(
+    "narrow", [False, pytest.param(True, marks=pytest.mark.full("opens a proxy for each item"))]
+)
 def test_nothing_is_left_whether_keys_are_private_with_what_is_found(
     tmp_path: Path,
     narrow: bool,  # noqa: FBT001
@@ -398,6 +400,7 @@ def test_neighbours_differ_by_no_more_than_claimed_whatever_is_found() -> None:
     assert list(broken()) == []
 
 
+@pytest.mark.full("all neighbours; the same twin of law 2 is in test_laws.py")
 def test_half_of_a_sensitivity_is_caught() -> None:
     assert any(broken(halved))
 

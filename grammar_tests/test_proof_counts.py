@@ -50,6 +50,7 @@ def violated(sql: str, facts: frozenset[Fact]) -> set[str]:
     }
 
 
+@pytest.mark.full("the kernel's own tests count the same relations")
 @pytest.mark.parametrize("name", ALL)
 def test_what_is_proved_of_the_kernels_relations_holds(name: str) -> None:
     assert not violated(*ALL[name][:2])

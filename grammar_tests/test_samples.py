@@ -260,7 +260,11 @@ def groups() -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 @pytest.mark.full("measures neighbours or further data sets")
-@pytest.mark.parametrize("scope", [" GROUP BY g", ""], ids=["grouped", "window"])
+@pytest.mark.parametrize(
+    "scope",
+    [" GROUP BY g", pytest.param("", marks=pytest.mark.campaign)],
+    ids=["grouped", "window"],
+)
 @pytest.mark.parametrize("function", sorted(MOMENTS - set(OTHERWISE.values())))
 def test_moments_of_random_values_do_not_fail(
     function: str, scope: str, groups: duckdb.DuckDBPyConnection

@@ -46,11 +46,8 @@ def ran(folder: Path, reason: str, *options: str, **environment: str) -> str:
 @pytest.mark.parametrize(
     ("reason", "environment", "fails"),
     [
-        ("systemd is not installed", {"CI": "true"}, False),
-        ("pgbouncer is not installed", {}, False),
         ("pgbouncer is not installed", {"CI": "true"}, True),
         ("pgbouncer is not installed", {"CI": "true", "DPSQL_ABSENT": "pgbouncer"}, False),
-        ("it is late", {}, True),
     ],
 )
 def test_a_skip_is_admitted_or_fails(
@@ -62,7 +59,11 @@ def test_a_skip_is_admitted_or_fails(
 
 
 @pytest.mark.full("starts processes")
-@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "workers"])
+@pytest.mark.parametrize(
+    "workers",
+    [("-n", "2"), pytest.param((), marks=pytest.mark.campaign)],
+    ids=["workers", "alone"],
+)
 def test_the_last_line_says_what_was_not_selected(tmp_path: Path, workers: tuple[str, ...]) -> None:
     last = ran(tmp_path, "it is late", *workers).splitlines()[-1]
     assert last.startswith("1 tests were not selected. `pytest -m full` runs the slow ones")

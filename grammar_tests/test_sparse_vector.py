@@ -291,11 +291,9 @@ def test_the_claim_stands(attack: Attack) -> None:
 @pytest.mark.parametrize(
     ("broken", "attack"),
     [
-        (ForgetsItsNoise, LONG_QUIET),
-        pytest.param(
-            ForgetsItsAlarms,
-            CANCELLED,
-            marks=pytest.mark.full("thousands of releases are sampled"),
+        *(
+            pytest.param(*pair, marks=pytest.mark.full("thousands of releases are sampled"))
+            for pair in ((ForgetsItsNoise, LONG_QUIET), (ForgetsItsAlarms, CANCELLED))
         ),
         (ForgetsQueryNoise, STAIRS),
     ],

@@ -154,6 +154,7 @@ def test_wrong_twin_only_what_is_new_in_a_table_is_taken(
     assert after != made_whole(waiting)
 
 
+@pytest.mark.full("prepares a store three times; a quicker twin is in test_prepare.py")
 @pytest.mark.usefixtures("verified_once")
 def test_wrong_twin_a_sum_that_overlooks_a_change_is_a_difference(
     path: Path, monkeypatch: pytest.MonkeyPatch

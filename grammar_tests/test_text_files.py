@@ -195,11 +195,11 @@ def one_line(dice: Random) -> bytes:
     return dice.choice((*lines(dice, 1), odd))
 
 
-def moved(folder: Path, dice: Random, reads: Read) -> Iterator[str]:
+def moved(folder: Path, dice: Random, reads: Read, tries: int = 40) -> Iterator[str]:
     """Yield the tries of files that differ in one line in which a row of another line differs."""
     path = folder / "t.csv"
     header = ",".join(column.name for column in TYPED.columns).encode()
-    for n in range(TRIES):
+    for n in range(tries):
         end, count = dice.choice((b"\n", b"\r\n")), dice.choice((1, 5, 40))
         odd = dice.choice((0, 0.3))
         body = [one_line(dice) if dice.random() < odd else regular(dice) for _ in range(count)]
@@ -214,7 +214,8 @@ def moved(folder: Path, dice: Random, reads: Read) -> Iterator[str]:
             yield f"{n}: {body[own]!r}"
 
 
-SEED, TRIES = 7, 40
+SEED = 7
+TRIES = pytest.mark.parametrize("tries", [12, pytest.param(400, marks=pytest.mark.campaign)])
 
 
 def as_dpsql(path: Path) -> list[tuple[Any, ...]]:
@@ -230,9 +231,10 @@ def as_sniffed(path: Path) -> list[tuple[Any, ...]]:
             return []
 
 
-@pytest.mark.full("starts processes")
-def test_a_line_changes_its_own_row_alone(tmp_path: Path) -> None:
-    assert [*moved(tmp_path, dice_of(SEED), as_dpsql)] == []
+@pytest.mark.full("draws random texts")
+@TRIES
+def test_a_line_changes_its_own_row_alone(tmp_path: Path, tries: int) -> None:
+    assert [*moved(tmp_path, dice_of(SEED), as_dpsql, tries)] == []
 
 
 def test_wrong_twin_types_of_rows_are_seen(tmp_path: Path) -> None:
@@ -244,10 +246,10 @@ def test_wrong_twin_a_quote_that_spans_lines_is_seen(tmp_path: Path) -> None:
     assert any(moved(tmp_path, dice_of(SEED), lambda path: rows_of(path, spanning)))
 
 
-def differing_ends(folder: Path, dice: Random) -> Iterator[int]:
+def differing_ends(folder: Path, dice: Random, tries: int = 40) -> Iterator[int]:
     """Yield the tries in which line ends of several kinds give other rows than one kind."""
     path, ends = folder / "t.csv", (b"\r", b"\n", b"\r\n")
-    for n in range(TRIES):
+    for n in range(tries):
         body = [b"a,b", *lines(dice, 20)]
         path.write_bytes(b"".join(line + dice.choice(ends) for line in body))
         rows = rows_of(path, TEXTS)
@@ -256,9 +258,10 @@ def differing_ends(folder: Path, dice: Random) -> Iterator[int]:
             yield n
 
 
-@pytest.mark.full("starts processes")
-def test_line_ends_of_several_kinds_end_lines(tmp_path: Path) -> None:
-    assert [*differing_ends(tmp_path, dice_of(SEED))] == []
+@pytest.mark.full("draws random texts")
+@TRIES
+def test_line_ends_of_several_kinds_end_lines(tmp_path: Path, tries: int) -> None:
+    assert [*differing_ends(tmp_path, dice_of(SEED), tries)] == []
 
 
 def test_wrong_twin_lines_that_are_not_mended_are_seen(

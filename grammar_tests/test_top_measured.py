@@ -203,7 +203,9 @@ def paid_twice(case: Audited) -> Audited:
             pytest.param(name, same, False, marks=pytest.mark.full("audits a true claim"))
             for name in ("pure", "zcdp")
         ),
-        ("pure", paid_twice, True),
+        pytest.param(
+            "pure", paid_twice, True, marks=pytest.mark.full("its like in test_top.py is quicker")
+        ),
     ],
 )
 def test_the_claim_stands_and_a_wrong_one_falls(

@@ -44,14 +44,17 @@ NESTED = (
 )
 
 
-FURTHER = pytest.mark.full("further words that nest")
 EVERY = 4
-"""One word in so many is tried by the default tier."""
+"""One word in so many is tried by the full tier, and all by a campaign."""
 
 
 @pytest.mark.full("measures neighbours or further data sets")
 @pytest.mark.parametrize(
-    "words", [pytest.param(w, marks=FURTHER if n % EVERY else ()) for n, w in enumerate(NESTED)]
+    "words",
+    [
+        pytest.param(words, marks=pytest.mark.campaign if n % EVERY else ())
+        for n, words in enumerate(NESTED)
+    ],
 )
 def test_deep_questions_are_no_faults(client: Client, words: str) -> None:
     for times in (100, 240, 9000):
