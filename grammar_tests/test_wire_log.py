@@ -19,11 +19,14 @@ from prometheus_client.parser import text_string_to_metric_families
 from dpsql.dialects.postgres.words import pieces
 from dpsql.engines import Stop
 from dpsql.engines.pool import EnginePool, Waiter
-from dpsql.interfaces.pgwire.outcomes import normalised
+from dpsql.interfaces.pgwire.frontend import Bind, Execute, Parse, Sync
+from dpsql.interfaces.pgwire.outcomes import Outcome, normalised
 from dpsql.interfaces.pgwire.present import label
 from dpsql.interfaces.pgwire.telemetry import Gauge, JsonHandler, Telemetry, serve_metrics
 from dpsql.model.errors import LedgerError
+from dpsql.proxy import Proxy
 from grammar_tests.proxy_kit import WatchedEngine
+from grammar_tests.session_kit import Client
 from grammar_tests.waiting import until
 from grammar_tests.wire_kit import PASSWORD, Door, door
 
@@ -300,3 +303,21 @@ def test_the_next_turn_is_of_who_has_the_fewest() -> None:
     assert pool._next() is ana  # has its share, and no other waits
     pool.lends_last = False
     assert pool._next() is None
+
+
+@pytest.mark.parametrize("by_cursor", [True, False])
+def test_a_charge_is_logged_once_however_it_is_fetched(proxy: Proxy, by_cursor: bool) -> None:  # noqa: FBT001
+    """FETCH logged it each time, and MOVE or a suspended portal never."""
+    client, outcomes = Client(proxy), list[Outcome]()
+    client.session._report = outcomes.append
+    ages = 61 + by_cursor
+    sql = f"SELECT country, COUNT(*) AS n FROM customers WHERE age > {ages} GROUP BY country"
+    client.query("BEGIN")
+    if by_cursor:
+        client.query(f"DECLARE c CURSOR FOR {sql}; MOVE 1 FROM c; FETCH 1 FROM c; FETCH ALL FROM c")
+    else:
+        bound = Parse("", sql, ()), Bind("p", "", (), (), ())
+        client.send(*bound, *(Execute("p", limit) for limit in (1, 1, 0)), Sync())
+    kinds = [outcome.kind for outcome in outcomes if outcome.receipt is not None]
+    assert kinds == ["fresh", "remembered", "remembered"]
+    client.query("ROLLBACK")

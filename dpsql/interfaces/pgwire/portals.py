@@ -51,6 +51,13 @@ class Result:
         """True if it was charged now."""
         return self.receipt is not None and not self.receipt.remembered
 
+    @property
+    def reported(self) -> Result:
+        """The result once its charge is in the log: later fetches of it cost nothing."""
+        if not self.charged or self.receipt is None:
+            return self
+        return replace(self, receipt=replace(self.receipt, remembered=True))
+
     def tables(self) -> Iterator[Sequence[Row]]:
         """Yield the rows in chunks."""
         return tables_of(self.rows) if self.flow is None else self.flow.tables()

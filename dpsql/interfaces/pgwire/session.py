@@ -237,6 +237,11 @@ class Session:
         self._outcomes.append(outcome)
         self._report(outcome)
 
+    def _report_result(self, result: Result) -> None:
+        """Report a statement, or a part of its rows, with what it cost."""
+        seconds = monotonic() - self._began
+        self._tell(Outcome(seconds, receipt=result.receipt, text=self._text()))
+
     def _text(self) -> str:
         """Return the statement's text for the log, even after the statement was cancelled."""
         if not self._texts or self._piece is None:
@@ -382,9 +387,11 @@ class Session:
             yield from self._completed(result, count)
             return
         yield from self._make(lambda: self._runner.keep(portal))
+        portal.result = portal.result.reported
         rows, more = portal.forward(message.limit)
         yield from self._rows(result, result.columns, forms, tables_of(rows))
         if more:
+            self._report_result(result)
             yield backend.PORTAL_SUSPENDED
         else:
             yield from self._completed(result, len(rows))
@@ -436,8 +443,7 @@ class Session:
             yield _notice("WARNING", *result.warning)
         for text in result.notices:
             yield _notice("NOTICE", "00000", text)
-        seconds = monotonic() - self._began
-        self._tell(Outcome(seconds, receipt=result.receipt, text=self._text()))
+        self._report_result(result)
         yield backend.command_complete(f"{result.tag} {count}" if result.counted else result.tag)
 
 

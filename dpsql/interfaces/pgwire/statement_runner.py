@@ -258,11 +258,12 @@ class Runner:
             )
         self.start(portal, stop)
         self.keep(portal)
+        assert portal.result is not None
+        paid, portal.result = portal.result.receipt, portal.result.reported
         rows = portal.fetch(command.direction, command.count)
         if command.move:
-            return Result(None, (), f"MOVE {len(rows)}")
+            return Result(None, (), f"MOVE {len(rows)}", receipt=paid)
         form = portal.formats[0] if portal.cursor else 0
-        paid = None if portal.result is None else portal.result.receipt
         return Result(portal.prepared.columns, rows, "FETCH", counted=True, form=form, receipt=paid)
 
     def start(self, portal: Portal, stop: Stop, *, block: bool = False) -> None:
