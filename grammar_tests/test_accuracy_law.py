@@ -33,7 +33,10 @@ ALL = [
 ]
 DRAWS, FEW_DRAWS = 200, 40
 LEAST, MOST, ENOUGH = 0.93, 0.98, 2000
-WIDE: dict[str, str] = {}
+WIDE = dict.fromkeys(
+    ("pure aggregates/quantile", "approximate aggregates/quantile"),
+    "an interval of ranks ends at values, and hundreds of these rows have the same value",
+)
 """Families of which more than 98 % of the intervals hold, by why they may."""
 MEANS = Case(
     CASES / "keys" / "sets.sql",

@@ -222,6 +222,12 @@ SELECT COUNT(DISTINCT customer_id) AS n FROM orders GROUP BY GROUPING SETS ((), 
 -- keys: 1 public, l0 proved
 -- release: units l0=1 linf=1
 
+-- case: empty sets around a set of a key
+SELECT status, COUNT(*) AS n FROM orders GROUP BY GROUPING SETS ((), (status), (), ());
+-- accept
+-- keys: 3 public, l0 proved
+-- release: rows l0=3 linf=10
+
 -- case: three empty sets of a public table
 SELECT COUNT(*) AS n FROM countries GROUP BY GROUPING SETS ((), (), ());
 -- accept

@@ -19,6 +19,12 @@ SELECT COUNT(*) AS n FROM orders WHERE quantity ^ 2 ^ 2 > 100;
 -- keys: 1 public, l0 proved
 -- release: rows l0=1 linf=10
 
+-- case: a power of a whole quotient
+SELECT COUNT(*) AS n FROM orders WHERE (quantity // 2) ^ 2 > 4;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
+
 -- case: a sign before a power belongs to the base
 SELECT SUM(-quantity ^ 2) AS s FROM orders;
 -- accept
