@@ -111,7 +111,7 @@ def _is_decimal(lattice: Lattice) -> bool:
 def _decimal(value: int, part: ValueTotal) -> str:
     scale = part.lattice.digits
     sign, digits = ("-" if value < 0 else ""), str(abs(value)).rjust(scale + 1, "0")
-    precision = _digits(part, value)
+    precision = min(MOST_DIGITS, _digits(part, value))
     return f"'{sign}{digits[:-scale]}.{digits[-scale:]}'::DECIMAL({precision}, {scale})"
 
 

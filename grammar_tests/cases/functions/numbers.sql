@@ -308,3 +308,9 @@ SELECT SUM(quantity / (quantity - 10)) AS n FROM orders;
 -- accept
 -- keys: 1 public, l0 proved
 -- release: sum l0=1 linf=200
+
+-- case: a sum of decimals without a digit before the point
+SELECT SUM(TRY_CAST(vip AS DECIMAL(38, 38))) AS v FROM customers
+-- accept
+-- keys: 1 public, l0 proved
+-- release: sum l0=1 linf=0
