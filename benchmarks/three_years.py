@@ -9,7 +9,8 @@ proxy and its ledger, by a clock that is set; noise comes from a seeded sampler.
 
 `periods`: a unit is what one person did in one month. A chart is one statement for each month. The
 present month's budget is divided in advance: half over its days, a quarter for one last answer of
-each chart and of the table of all keys. Answers are shared, so that this table answers drill-downs.
+each chart and for the month's cube. Answers are shared, so that the cube answers drill-downs by its
+keys. One of `OTHERS` drill-downs has another condition: it is charged to its month, or refused.
 `windows`: the budget of a person renews each month below a lifetime; a chart is one statement over
 all months. `neither`: the same without renewal. The first refused chart ends a day.
 """
@@ -46,6 +47,7 @@ from dpsql.model.vocabulary import NANO, Answer, Loss, Request
 from dpsql.policy.load import load
 from dpsql.preparation.bound_policy import bound
 from dpsql.proxy import Proxy
+from dpsql.systems.cubes.cubes import CreateCube
 from grammar_tests.draws import Stream, pooled
 
 FIRST = date(2023, 11, 1)
@@ -57,6 +59,7 @@ VALUES = ("COUNT(*)", "SUM(minutes)", "COUNT(DISTINCT user_id)")
 GROUPS = tuple(keys for size in (1, 2, 3, 0) for keys in combinations(KEYS, size))
 CHARTS = tuple((value, keys) for keys in GROUPS for value in VALUES)[:21]
 PEOPLE, ROWS = 300, 40
+OTHERS = 4
 BOARD = "board"
 
 _POLICY = """
@@ -251,7 +254,7 @@ def over_periods(scale: Scale, report: Callable[[str], None] = print) -> Lasted:
                             lasted.worst, error / first.setdefault((sql, month), error)
                         )
             lasted.whole += whole
-            _drill(world, scale, months, final, lasted)
+            _drill(world, scale, months, lasted)
             world.today += timedelta(days=1)
             world.load()
             world.proxy.refresh([world.month])
@@ -263,27 +266,35 @@ def over_periods(scale: Scale, report: Callable[[str], None] = print) -> Lasted:
 def _close(
     world: World, month: str, charts: Sequence[tuple[str, tuple[str, ...]]], final: Decimal
 ) -> None:
-    """Ask each chart of a month for the last time, and the table of all keys."""
-    for value, keys in (*charts, (VALUES[0], tuple(KEYS))):
+    """Ask each chart of a month for the last time, and measure its cube."""
+    for value, keys in charts:
         world.ask(text(value, keys, within(month)), BOARD, final)
+    by = ", ".join(KEYS)
+    rows = f"SELECT {by}, {VALUES[0]} AS n FROM events WHERE {within(month)}"
+    cube = f"CREATE DP CUBE closed AS {rows} GROUP BY CUBE ({by})"
+    world.proxy.run(CreateCube(cube, None, "duckdb"))
 
 
-def _drill(
-    world: World, scale: Scale, months: Sequence[str], epsilon: Decimal, lasted: Lasted
-) -> None:
-    """Ask the drill-downs of a day: each of a closed month, by a condition on keys of the table."""
+def _drill(world: World, scale: Scale, months: Sequence[str], lasted: Lasted) -> None:
+    """Ask the drill-downs of a day: each of a closed month, most by conditions on the cube's keys
+    alone.
+    """
     for number in range(scale.drills if len(months) > 1 else 0):
         month = world.dice.choice(months[-4:-1])
         conditions = [within(month)]
         for name, values in KEYS.items():
             if world.dice.random() < 0.5:
                 conditions.append(f"{name} = '{world.dice.choice(values)}'")
+        about = "drill-downs"
+        if number % OTHERS == OTHERS - 1:
+            conditions.append(f"minutes > {world.dice.randrange(60)}")
+            about = "other drill-downs"
         sql = text(VALUES[0], tuple(KEYS), " AND ".join(conditions))
         # Analysts come for a month and go.
         analyst = f"analyst_{(number + len(months)) % scale.analysts}"
-        answer = world.ask(sql, analyst, epsilon)
+        answer = world.ask(sql, analyst)
         kind = "refused" if answer is None else "charged" if charged(answer) else "free"
-        lasted.seen[f"drill-downs: {kind}"] += 1
+        lasted.seen[f"{about}: {kind}"] += 1
 
 
 def _is_overspent(world: World, parts_of: Callable[[Entry], Sequence[str]], most: Loss) -> bool:

@@ -15,7 +15,7 @@ from typing import Self, TypeVar
 from dpsql.answering import any_statement
 from dpsql.answering.joint_plan import JointPlan, answered, planned
 from dpsql.answering.paid_names import request_of
-from dpsql.answering.side_systems import Parts, SideStatement, SideSystems
+from dpsql.answering.side_systems import InPeriods, Parts, SideStatement, SideSystems
 from dpsql.engines import Engine, Stop
 from dpsql.engines.limited import Following
 from dpsql.engines.pool import EnginePool
@@ -46,7 +46,7 @@ from dpsql.preparation.bound_policy import bound, reached, store_present
 from dpsql.preparation.compilation import Compiler
 from dpsql.preparation.engine_kinds import dialects, opened
 from dpsql.preparation.explanation import Explanation
-from dpsql.preparation.period_plans import period_now, require_refreshable
+from dpsql.preparation.period_plans import differs_in_periods, period_now, require_refreshable
 from dpsql.preparation.public_data import PublicTables
 from dpsql.preparation.question import Standing, account, ceilings, standings, without_periods
 from dpsql.preparation.signature import Signature
@@ -173,8 +173,7 @@ class Proxy:
         nothing, charges nothing. Refusals of single statements are in the plan. Raises as `explain`
         does.
         """
-        self._require_people("statements that are asked together")
-        requests = [self._with_chain(request) for request in requests]
+        requests = self._each_with_chain(requests)
         return planned(self.compiler, self.vault, requests, stop or Stop(), epsilon)
 
     def ask_all(
@@ -186,8 +185,7 @@ class Proxy:
         The price is that of `explain_all`. Raises as `ask` does, for the first statement that
         cannot be asked.
         """
-        self._require_people("statements that are asked together")
-        requests = [self._with_chain(request) for request in requests]
+        requests = self._each_with_chain(requests)
         with self._stops.watched(stop or Stop()) as registered:
             plan = planned(self.compiler, self.vault, requests, registered, epsilon)
             return answered(self.compiler, self.vault, plan)
@@ -212,14 +210,11 @@ class Proxy:
 
         Raises as `ask` does.
         """
-        self._require_people(any_statement.SIDE)
+        if self.policy.period is not None and not isinstance(statement, InPeriods):
+            raise without_periods(any_statement.SIDE)
+        self._follow_ledger_time()
         with self._stops.watched(stop or Stop()) as registered:
             return statement.run(self.parts(registered))
-
-    def _require_people(self, construct: str) -> None:
-        """Refuse what is not charged to periods, if units are people in periods."""
-        if self.policy.period is not None:
-            raise without_periods(construct)
 
     def _follow_ledger_time(self) -> None:
         """Open the period of ledger time, with its budget, if units are people in periods.
@@ -278,6 +273,14 @@ class Proxy:
     def _with_chain(self, request: Request) -> Request:
         """Return a request with the delegations of its analyst as they are now."""
         return replace(request, chain=self.chain(request.analyst))
+
+    def _each_with_chain(self, requests: Sequence[Request]) -> list[Request]:
+        """Return requests that are asked together, at ledger time. Raises `Refused`."""
+        self._follow_ledger_time()
+        chained = [self._with_chain(request) for request in requests]
+        if self.policy.period is not None and any(request.chain for request in chained):
+            raise without_periods("queries of agents")
+        return chained
 
     def policy_of(self, analyst: str) -> Policy:
         """Return the policy as an analyst's roles show it: other tables and columns do not
@@ -369,9 +372,13 @@ class Proxy:
         return self.ledger.data_version()
 
     def adopt(self, policy: Policy) -> None:
-        """Answer under this policy from now on; drop all compiled plans and cached answers."""
+        """Answer under this policy from now on; drop compiled plans and cached answers.
+
+        Those about periods of people whose data stay are kept.
+        """
+        keeps = differs_in_periods(self.policy, policy)
         self.compiler.adopt(policy)
-        self.vault.forget()
+        self.vault.forget(keeps_paid=keeps)
 
     def load(self) -> dict[str, int]:
         """Return the load of a pool of engines; empty for a single engine."""

@@ -217,10 +217,8 @@ COLUMNS = 'columns = ["events.user_id", "orders.user_id"]'
         ('orders = "placed"', 'orders = "placed", kinds = "label"', "kinds is not a private"),
         (BUDGET, f'{BUDGET}renews = "month"\n', "lifetime"),
         (BUDGET, f"{RENEWS}lifetime_epsilon = 9.0\nlifetime_delta = 1e-2\n", "two kinds"),
-        (BUDGET, f'{BUDGET}memory = "wide"\n', "memory is not"),
         ("[analysts.ana]\n", "[analysts.ana]\nepsilon = 1.0\n", "limit of analyst ana"),
         ("[privacy_unit]\n", "[privacy_unit]\nepsilon = 5.0\n", "limit of all budgets"),
-        ("{ bounds = [-60, 60] }", "{ private_bounds = true }", "private_bounds"),
         ('path = "periods.duckdb"', 'path = "p.duckdb"\nprepared = "p.store"', "prepared is not"),
         ("[ledger]", "[limits]\nmax_text_length = 50\n[ledger]", "max_text_length is shorter"),
         (COLUMNS, 'table = "events"\nkey = "event_id"', "needs the person's column"),
@@ -373,8 +371,6 @@ def test_what_has_no_proof_is_refused_by_name(folder: Path, clock: Clock, text: 
             with pytest.raises(Refused) as caught:
                 step(request(text))
             assert "over periods of people" in str(caught.value.facts.get("construct"))
-        with pytest.raises(Refused, match="over periods of people"):
-            proxy.ask_all([request(JANUARY)])
         assert proxy.ledger.history() == ()
 
 

@@ -19,6 +19,8 @@ from dpsql.ledgers.sqlite import SqliteLedger, StoredLedger
 from dpsql.model.dataclass import replace
 from dpsql.model.errors import Refused
 from dpsql.model.periods import ELSEWHERE, PeriodRule
+from dpsql.preparation import period_plans
+from dpsql.preparation.period_plans import plan_of_periods
 from dpsql.proxy import Proxy
 from grammar_tests.laws import PlainEngine, compiled
 from grammar_tests.period_worlds import LAST, TOML, bound, database, world
@@ -123,6 +125,40 @@ def test_the_digest_has_the_public_rows_that_are_read(monkeypatch: Patch) -> Non
     assert about_changed_public_rows() == {JANUARY: False, JOINED: True}
     monkeypatch.setattr("dpsql.preparation.period_plans.public_contents", lambda *_: [])
     assert about_changed_public_rows() == {JANUARY: False, JOINED: False}
+
+
+# --- plans that are kept ---
+
+FROM_MARCH = "SELECT COUNT(*) AS n FROM events WHERE seen >= '2024-03-01'"
+KEPT = {JANUARY: True, FEBRUARY: False, BOTH: False, FROM_MARCH: False}
+
+
+def kept_plans() -> dict[str, bool]:
+    """Which plans are kept in the next month, after a refresh; they are those of its policy."""
+    policy, engine = world(0)
+    assert policy.period is not None
+    rule = policy.period.at("2024-04", (("2024-02", 2),))
+    later, kept = replace(policy, period=rule, data="new files"), dict[str, bool]()
+    for text in KEPT:
+        plan = plan_of_periods(compiled(text, policy, engine), policy, later)
+        kept[text] = plan is not None
+        assert plan is None or plan == compiled(text, later, engine)
+    return kept
+
+
+def test_plans_of_other_periods_are_kept_and_are_those_of_the_new_data() -> None:
+    assert kept_plans() == KEPT
+
+
+def test_a_plan_that_outlives_its_data_is_found(monkeypatch: Patch) -> None:
+    monkeypatch.setattr(PeriodRule, "versions_of", lambda *_: [])
+    assert kept_plans() != KEPT
+
+
+def test_a_plan_of_later_times_that_is_kept_is_found(monkeypatch: Patch) -> None:
+    monkeypatch.setattr(period_plans, "ELSEWHERE", "")
+    with pytest.raises(AssertionError):
+        kept_plans()
 
 
 # --- the proxy ---

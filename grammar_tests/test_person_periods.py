@@ -19,11 +19,20 @@ from dpsql.dialects.duckdb.expression_sql import expression
 from dpsql.model.algebra import Scan
 from dpsql.model.calendars import Renewal
 from dpsql.model.errors import Reason, Refused
-from dpsql.model.periods import MOST_PERIODS, NO_TIME, PeriodRule, condition_without, in_blocks
+from dpsql.model.periods import (
+    MOST_PERIODS,
+    NO_TIME,
+    PeriodRule,
+    condition_within,
+    condition_without,
+    in_blocks,
+)
 from dpsql.model.tree import TIMESTAMP, VARCHAR, Literal, Ref
+from dpsql.model.vocabulary import Budget, Policy
 from dpsql.preparation import period_plans
 from grammar_tests import period_worlds, postgres_kit
 from grammar_tests.laws import (
+    BUDGET,
     PlainEngine,
     compiled,
     integers,
@@ -90,6 +99,8 @@ def test_each_set_of_blocks_keeps_the_rows_of_its_blocks() -> None:
     wanted = [set[int]().union(*map(of_block.__getitem__, names)) for names in chosen]
     conditions = (in_blocks(rule, time, TIMESTAMP, names) for names in chosen)
     assert kept(*(expression(each, lambda _: "t") for each in conditions)) == wanted
+    texts = (condition_within(rule, "t", names) for names in chosen)
+    assert kept(*texts) == wanted
     timed = set[int]().union(*of_block.values()) - of_block[NO_TIME]
     offered = kept(*(condition_without(rule, "t", name) for name in BLOCKS))
     assert offered == [timed - of_block[name] for name in BLOCKS]
@@ -202,13 +213,20 @@ LAW_2 = (
     "SELECT kind, MEDIAN(minutes) AS n FROM events WHERE seen IS NOT NULL GROUP BY kind",
     f"SELECT place, COUNT(*) AS n FROM events WHERE {FEBRUARY} GROUP BY place",
     f"SELECT AVG(n) AS n FROM ({EACH} WHERE {FEBRUARY} GROUP BY user_id) x",
+    f"{COUNT}{FEBRUARY} AND minutes > (SELECT AVG(minutes) FROM events WHERE seen < '2024-02-01')",
 )  # fmt: skip
 
 
-def moved(sql: str, seed: int, damage: Any = lambda plan: plan) -> list[str]:
+def moved(
+    sql: str,
+    seed: int,
+    damage: Any = lambda plan: plan,
+    at: tuple[Policy, PlainEngine] | None = None,
+    budget: Budget = BUDGET,
+) -> list[str]:
     """What breaks a claim when one person in one period goes: all, in periods not charged."""
-    policy, engine = world(seed, most=2)
-    plan = damage(compiled(sql, policy, engine))
+    policy, engine = at or world(seed, most=2)
+    plan = damage(compiled(sql, policy, engine, budget=budget))
     whole = PlainEngine(engine.connection.cursor())
     broken = []
     for person in range(6):

@@ -25,12 +25,13 @@ def check_periods(scale: Scale) -> None:
     assert lasted.seen["present month: free"] == 0  # its data is new every day
     assert lasted.seen["drill-downs: free"] > 0
     assert lasted.seen["drill-downs: charged"] == lasted.seen["drill-downs: refused"] == 0
+    assert lasted.seen["other drill-downs: charged"] > 0
 
 
 @pytest.mark.full("a month of boards")
 @pytest.mark.parametrize("charts", [1, pytest.param(2, marks=pytest.mark.campaign)])
 def test_a_divided_month_lasts_and_closed_months_are_free(charts: int) -> None:
-    check_periods(Scale(30, charts=charts, months=1, drills=1, analysts=2))
+    check_periods(Scale(30, charts=charts, months=1, drills=4, analysts=2))
 
 
 @pytest.mark.campaign

@@ -113,8 +113,7 @@ def _read(parts: Parts, request: Request) -> Question | SystemStatement:
         raise without_periods("queries of agents")
     if not isinstance(read, Question):
         raise without_periods(SIDE)
-    charged = parts.compiler.prepared(read).charged
-    return replace(read, account=replace(read.account, periods=charged))
+    return parts.compiler.in_periods(read)
 
 
 def _instead(parts: Parts, request: Request, refused: Refused) -> OtherAnswers:

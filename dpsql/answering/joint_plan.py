@@ -39,6 +39,7 @@ from dpsql.model.query_options import Memory
 from dpsql.model.vocabulary import ATTO, NANO, Answer, Column, Loss, Mechanism, Receipt, Request
 from dpsql.preparation.compilation import Compiler
 from dpsql.preparation.explanation import Forecast
+from dpsql.preparation.period_plans import common_periods
 from dpsql.preparation.private_bounds import payable
 from dpsql.preparation.question import Account, Question, account, text_key
 from dpsql.vault.measured_cells import MeasuredCells, noise_of, readings
@@ -195,7 +196,8 @@ def read(compiler: Compiler, request: Request, stop: Stop) -> Question:
         why = "what is measured for one statement answers the others"
         raise Refused(Reason.BAD_OPTION, option="memory", why=why)
     payer = query.account
-    return replace(query, account=replace(payer, budget=replace(payer.budget, memory=Memory.WIDE)))
+    wide = replace(payer, budget=replace(payer.budget, memory=Memory.WIDE))
+    return compiler.in_periods(replace(query, account=wide))
 
 
 def beside(compiler: Compiler, vault: Vault, query: Question) -> Beside:
@@ -227,11 +229,9 @@ def of_questions(
     epsilon: Decimal | None = None,
 ) -> JointPlan:
     """Return the plan of questions of one payer; see `planned`."""
-    divided = [
-        each
-        for each in questions
-        if each.prepared.plan is not None and not (each.paid and epsilon is None)
-    ]
+    payer = replace(payer, periods=common_periods(each.prepared for each in questions))
+    private = (each for each in questions if each.prepared.plan is not None)
+    divided = [each for each in private if not (each.paid and epsilon is None)]
     measured = _calibrated(compiler, payer, divided, epsilon)
     by_identity = {part.identity: part for part in measured}
     answered = tuple(_beside_parts(compiler, each, by_identity) for each in questions)
@@ -253,10 +253,10 @@ def of_questions(
                 _expected(compiler, vault, own, parts),
             )
         )
-    accountant = accountants.get(payer.budget.accountant)
     # Each private key had its share of a query's δ: what the conversion needs comes on top.
     delta = Fraction(payer.budget.query_delta) + Fraction(total.delta, ATTO)
-    worth = replace(payer, epsilon=Context(prec=3).plus(Decimal(accountant.epsilon(total, delta))))
+    epsilon_of_all = accountants.get(payer.budget.accountant).epsilon(total, delta)
+    worth = replace(payer, epsilon=Context(prec=3).plus(Decimal(epsilon_of_all)))
     joint = tuple(part for part in parts if not part.steps)
     return JointPlan(tuple(statements), worth, total, parts=joint, questions=answered, goals=goals)
 

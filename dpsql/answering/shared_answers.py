@@ -33,7 +33,11 @@ def told_again(compiler: Compiler, vault: Vault, query: Question) -> Answer | No
     if price.amount:
         query.require_useful(compiler.prepared(query).notices, price)
     charged = shared(vault, query, question, [released])
-    answer = vault.remembered(compiler, query)
+    answer = (
+        vault.memory.paid(compiler, query, released, question, vault.engine)
+        if released.cube
+        else vault.remembered(compiler, query)
+    )
     if answer is None or answer.receipt is None:
         raise Failed(released.query_id, charged=charged.amount > 0)
     if not charged.amount:

@@ -42,6 +42,12 @@ class SideStatement(Protocol[T_co]):
         """Return the result. Raises as `Proxy.ask` does."""
 
 
+class InPeriods:
+    """A statement of a side system that is charged to the periods of people that it reads."""
+
+    __slots__ = ()
+
+
 class OtherAnswers(Protocol):
     """Answers to a question that the parser or the policy refused."""
 

@@ -371,7 +371,8 @@ def _search(
 ) -> Question:
     policy = restrict_policy(compiler.policy, query.account.roles)
     whole = query.request
-    request = Request(question(policy, bounds), whole.analyst, chain=whole.chain)
+    sql = question(policy, bounds, query.account.periods)
+    request = Request(sql, whole.analyst, chain=whole.chain)
     account = _first(query, epsilon)
     return replace(compiler.read(request, query.stop), account=account)
 

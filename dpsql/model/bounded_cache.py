@@ -43,6 +43,11 @@ class BoundedCache(Generic[T]):
             self._values[key] = value
             self._total += weight
 
+    def items(self) -> list[tuple[Any, T]]:
+        """Return all keys with their values, the oldest first."""
+        with self._lock:
+            return list(self._values.items())
+
     def _forget(self, key: Any) -> None:
         if key in self._values:
             self._total -= self._weight(self._values.pop(key))

@@ -188,14 +188,21 @@ def describe_blocks(rule: PeriodRule, blocks: Sequence[str]) -> str:
     return ", ".join([*texts, *(name for name in (NO_TIME, ELSEWHERE) if name in blocks)])
 
 
-def condition_within(rule: PeriodRule, column: str, period: str) -> str:
-    """Return the SQL condition on a time column that leaves one period.
+def condition_within(rule: PeriodRule, column: str, blocks: Sequence[str]) -> str:
+    """Return the SQL condition on a time column that leaves these blocks.
 
-    >>> condition_within(PeriodRule(Renewal.YEAR, "2024", ()), "placed_at", "2024")
+    >>> condition_within(PeriodRule(Renewal.YEAR, "2024", ()), "placed_at", ["2024"])
     "placed_at >= DATE '2024-01-01' AND placed_at < DATE '2025-01-01'"
     """
-    first = rule.calendar.first_day(period)
-    return f"{column} >= DATE '{first}' AND {column} < DATE '{rule.calendar.renewal_after(period)}'"
+    days = [f"DATE '{day}'" for day in rule.days]
+    parts = [
+        f"{column} >= {days[first]} AND {column} < {days[after]}"
+        for first, after in _runs([name in blocks for name in rule.names])
+    ]
+    parts += [f"{column} IS NULL"] if NO_TIME in blocks else []
+    if ELSEWHERE in blocks:
+        parts += [f"{column} < {days[0]}", f"{column} >= {days[-1]}"]
+    return parts[0] if len(parts) == 1 else f"({' OR '.join(parts)})"
 
 
 def condition_without(rule: PeriodRule, column: str, block: str) -> str:

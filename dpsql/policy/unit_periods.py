@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from dpsql.model.calendars import Renewal
 from dpsql.model.errors import PolicyError
 from dpsql.model.periods import PeriodRule
-from dpsql.model.query_options import Memory
 from dpsql.model.tree import Kind
 from dpsql.model.vocabulary import TablePolicy
 from dpsql.policy.draft import Draft, DraftTable
@@ -92,9 +91,6 @@ def _of_table(draft: Draft, table: DraftTable) -> Iterator[tuple[str | None, str
         if is_set:
             yield key, f"{key} is not supported with period.", "Leave it out."
     for column in table.columns:
-        if column.private_bounds:
-            why = f"{column.name} has private_bounds, which are not supported with period."
-            yield "columns", why, "Declare bounds."
         if column.randomized:
             why = f"{column.name} is randomized, which is not supported with period."
             yield "columns", why, "Leave the column out."
@@ -107,8 +103,6 @@ def _of_policy(draft: Draft) -> Iterator[tuple[tuple[str, ...], str | None, str,
         if budget.renews is not None:
             why = "renews and period are two kinds of budgets."
             yield place, "renews", why, "Keep one of them."
-        if budget.memory is Memory.WIDE:
-            yield place, "memory", "memory is not supported with period.", "Leave it out."
     for cap in draft.caps:
         why = f"The limit of {cap.title} covers all periods, which is not supported with period."
         yield (), None, why, "Leave its epsilon out: each budget has a limit for each period."

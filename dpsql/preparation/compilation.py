@@ -29,7 +29,7 @@ from dpsql.preparation.describe_blocks import description
 from dpsql.preparation.explanation import Outlook, PlanDescription
 from dpsql.preparation.other_forms import Form
 from dpsql.preparation.outlook import outlook
-from dpsql.preparation.period_plans import memory_of
+from dpsql.preparation.period_plans import differs_in_periods, memory_of, plan_of_periods
 from dpsql.preparation.prepare import KnownSteps, argument_facts, plans_of, prepare
 from dpsql.preparation.private_bounds import ColumnBounds, wanting, widest_bounds, with_bounds
 from dpsql.preparation.public_data import PublicTables
@@ -40,7 +40,7 @@ from dpsql.release.execution import freely
 from dpsql.release.finish import expected_margins
 
 T = TypeVar("T")
-REMEMBERED_PLANS = 512
+REMEMBERED_PLANS = 2048
 """Number of compiled queries in the cache, by text, parameters, budget and epsilon."""
 
 
@@ -56,11 +56,19 @@ class Compiler:
         self._lock = Lock()
 
     def adopt(self, policy: Policy) -> None:
-        """Compile under this policy from now on, and measure public data again."""
+        """Compile under this policy from now on, and measure public data again.
+
+        Plans about periods of people whose data stay are kept.
+        """
         with self._lock:
+            old, before = self.policy, self._plans
             self.policy = policy
             self.public.forget()
             self._plans = plans_of(REMEMBERED_PLANS)  # running compilations fill the old cache
+            for key, plan in before.items() if differs_in_periods(old, policy) else ():
+                kept = plan_of_periods(plan, old, policy)
+                if kept is not None:
+                    self._plans.put(key, kept)
 
     def statement(self, request: Request, stop: Stop) -> Question | SystemStatement:
         """Return the question of a request: who pays, and how much epsilon for its precision.
@@ -116,6 +124,22 @@ class Compiler:
         first = replace(query.at(first_epsilon(budget)), precision=precision)
         self.prepared(first)  # refused before anything is paid
         return first
+
+    def in_periods(self, query: Question) -> Question:
+        """Return the question with the periods of people to which it is charged, if there are any.
+
+        Raises as `prepared` does.
+        """
+        if self.policy.period is None:
+            return query
+        try:
+            charged = self.prepared(query).charged
+        except Refused as refused:
+            bounds = self.wanting(query) if refused.reason is Reason.UNBOUNDED_INPUT else ()
+            if not bounds:
+                raise
+            charged = self.prepared(replace(query, bounds=bounds)).charged
+        return replace(query, account=replace(query.account, periods=charged))
 
     def wanting(self, query: Question) -> ColumnBounds:
         """Return the columns without private bounds; see `private_bounds.wanting`."""

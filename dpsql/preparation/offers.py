@@ -403,7 +403,7 @@ def _one_period(case: RefusedText) -> Iterator[Offer]:
         names = _table_names(case, select)
         columns = [(alias, rule.column(table)) for alias, table in names]
         conditions = [
-            condition_within(rule, f"{alias}.{column}", rule.names[-2:][0])
+            condition_within(rule, f"{alias}.{column}", rule.names[-2:][:1])
             for alias, column in columns
             if column is not None
         ]

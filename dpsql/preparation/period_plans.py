@@ -5,7 +5,7 @@ Proof (PRIVACY.md R103). The policy for a query reads the charged blocks alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
 
@@ -26,6 +26,7 @@ from dpsql.model.algebra import Scan
 from dpsql.model.dataclass import replace
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.periods import ELSEWHERE, NO_TIME, ChargedPeriods, PeriodRule
+from dpsql.model.prepared_store import opened
 from dpsql.model.query_options import Memory
 from dpsql.model.tree import Statement
 from dpsql.model.vocabulary import Budget, Policy
@@ -37,18 +38,13 @@ def memory_of(statement: Statement, budget: Budget) -> Memory:
     return budget.memory if statement.memory is None else Memory(statement.memory)
 
 
-def choose_blocks(
-    statement: Statement, policy: Policy, budget: Budget, evaluate: Evaluate
-) -> Policy:
+def choose_blocks(statement: Statement, policy: Policy, evaluate: Evaluate) -> Policy:
     """Return the policy that reads the blocks which the conditions of a query leave.
 
     The policy itself without periods. Raises `Refused`.
     """
     if policy.period is None:
         return policy
-    if memory_of(statement, budget).measures_wide:
-        why = "it is not supported with periods of people"
-        raise Refused(Reason.BAD_OPTION, option="memory", why=why)
     relation = resolve(statement, policy, Identities()).relation
     blocks = charged_blocks(relation, policy, evaluate)
     return read_blocks(policy, blocks) if blocks else policy
@@ -57,6 +53,42 @@ def choose_blocks(
 def period_now(rule: PeriodRule, ledger: Ledger) -> PeriodRule:
     """Return the rule at ledger time, with the data versions of its periods."""
     return rule.at(ledger.window(rule.calendar).name, ledger.period_versions(rule.text))
+
+
+def differs_in_periods(old: Policy, new: Policy) -> bool:
+    """Test whether two policies differ in the data of periods of people, or in their number, alone.
+
+    All of their tables are private: other tables have no periods.
+    """
+    if old.period is None or new.period is None or new.moves:
+        return False
+    if not all(table.private for table in new.tables):
+        return False
+    same = (replace(each, period=None, data=None) for each in (old, new))
+    return len({old.period.at(""), new.period.at("")}) == 1 and next(same) == next(same)
+
+
+def plan_of_periods(plan: Prepared, old: Policy, new: Policy) -> Prepared | None:
+    """Return a plan under a new policy, which differs from the old one in periods alone; None if
+    its text may read other data now.
+
+    Proof (PRIVACY.md R103). It reads its blocks alone, and the data of these are the same. If later
+    times are in none of them, no new period is one that its conditions leave.
+    """
+    charged, rule, before = plan.charged, new.period, old.period
+    assert rule is not None
+    assert before is not None
+    if charged is None or ELSEWHERE in charged.names or not {*charged.names} <= {*rule.blocks}:
+        return None
+    if rule.versions_of(charged.names) != before.versions_of(charged.names):
+        return None
+    data = opened(new.data, new.store)
+
+    def under_rule(each: Prepared) -> Prepared:
+        return replace(each, charged=replace(charged, rule=rule), data=data)
+
+    wide = plan.wide and replace(plan.wide, prepared=under_rule(plan.wide.prepared))
+    return replace(under_rule(plan), wider=tuple(map(under_rule, plan.wider)), wide=wide)
 
 
 def require_refreshable(policy: Policy, periods: Sequence[str], ledger: Ledger) -> PeriodRule:
@@ -122,10 +154,24 @@ def require_one_period(tracked: Tracked, policy: Policy) -> None:
         require_periods((block.rows,), policy, block.span)
 
 
+def common_periods(together: Iterable[Prepared]) -> ChargedPeriods | None:
+    """Return the periods that questions read which are asked together. Raises `Refused`.
+
+    Proof (PRIVACY.md R80, R103). One price is compared with the rest of each of these periods.
+    """
+    charged = {each.charged for each in together if each.plan is not None} or {None}
+    if len(charged) > 1:
+        construct = "statements about different periods that are asked together"
+        fix = "Ask the statements of each period together: compare the time column in each of them."
+        raise Refused(Reason.UNSUPPORTED_PRIVATE_OPERATOR, construct=construct, fix=fix)
+    return charged.pop()
+
+
 def with_charged_blocks(prepared: Prepared, policy: Policy) -> Prepared:
     """Return the plan and its other forms, with the blocks that they are charged to.
 
     Refuses private keys in several periods: the people of a key would be counted once a period.
+    Tables of several periods are not kept for other questions.
     """
     rule = policy.period
     assert rule is not None
@@ -140,4 +186,7 @@ def with_charged_blocks(prepared: Prepared, policy: Policy) -> Prepared:
     columns = (column for name in tables if (column := rule.column(name)) is not None)
     charged = ChargedPeriods(rule, policy.charged, next(columns, rule.of[0][1]))
     wider = tuple(replace(each, charged=charged) for each in prepared.wider)
-    return replace(prepared, charged=charged, wider=wider)
+    wide = prepared.wide if len(policy.charged) == 1 else None
+    if wide is not None:
+        wide = replace(wide, prepared=replace(wide.prepared, charged=charged))
+    return replace(prepared, charged=charged, wider=wider, wide=wide)

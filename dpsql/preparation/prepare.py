@@ -125,7 +125,7 @@ def prepare(
     """
     if policy.period is None:
         return _prepare(statement, policy, budget, epsilon, public, evaluate, steps)
-    reading = period_plans.choose_blocks(statement, policy, budget, evaluate)
+    reading = period_plans.choose_blocks(statement, policy, evaluate)
     with period_plans.explaining_people(policy, reading):
         prepared = _prepare(statement, reading, budget, epsilon, public, evaluate, steps)
         return with_charged_blocks(prepared, reading)
@@ -258,7 +258,7 @@ def argument_facts(
     Raises `Refused`. Depends only on text, policy and public tables.
     """
     identities = Identities()
-    policy = period_plans.choose_blocks(statement, policy, budget, evaluate)
+    policy = period_plans.choose_blocks(statement, policy, evaluate)
     resolved = without_rows(resolve(statement, policy, identities))
     plans = _Plans(statement, policy, budget, identities, public=public, evaluate=evaluate)
     bounded = infer(plans.aggregated(resolved)[1], policy, public, evaluate)

@@ -11,7 +11,8 @@ second is an ordinary private question too. Its bounds are clipped to, not trust
 sensitivity holds for every policy and hence for every outcome of the first. It is chosen by
 released numbers only, and each accountant's filter admits adaptively chosen questions (PRIVACY.md
 R56). So the loss of the pair is the sum of both losses, which is within the budget of one question
-of this epsilon. The pair is charged exactly that, for every outcome (`promise`).
+of this epsilon. The pair is charged exactly that, for every outcome (`promise`). Under periods of
+people both read the same periods (PRIVACY.md R103).
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from dpsql.compiler.plan.private_plan import BlockPlan
 from dpsql.mechanisms.tails import reach
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.notices import BoundsFound
+from dpsql.model.periods import ChargedPeriods, condition_within
 from dpsql.model.table_names import address
 from dpsql.model.tree import Kind, SqlType
 from dpsql.model.vocabulary import (
@@ -103,26 +105,28 @@ def with_bounds(policy: Policy, bounds: ColumnBounds) -> Policy:
     return policy.with_tables(bound_columns)
 
 
-def question(policy: Policy, bounds: ReleasedBounds) -> str:
+def question(policy: Policy, bounds: ReleasedBounds, periods: ChargedPeriods | None = None) -> str:
     """Return the SQL of the first step, as an analyst might have written it.
+
+    It reads the same `periods` of people as the question.
 
     The histogram counts units by bin, or rows if no column of the table is the unit's key. The
     other methods ask for the lowest and the highest bin; each unit's own extremes count.
     """
     match _method(policy, bounds):
         case BoundsMethod.LOG_HISTOGRAM:
-            who, counted = _counted(policy, bounds)
-            sized = _sized(policy, bounds, who)
+            who, counted = _counted(policy, bounds, periods)
+            sized = _sized(policy, bounds, who, periods)
             return f"SELECT size, COUNT({counted}) AS n FROM ({sized}) AS sized GROUP BY size"
         case BoundsMethod.QUANTILE:
             how = ""
         case BoundsMethod.SPARSE_VECTOR:
             how = f"WITH DIFFERENTIAL_PRIVACY OPTIONS(mechanism = '{SPARSE_VECTOR}') "
-    sized = _sized(policy, bounds, "")
+    sized = _sized(policy, bounds, "", periods)
     return f"SELECT {how}MIN(size) AS lowest, MAX(size) AS highest FROM ({sized}) AS sized"
 
 
-def _sized(policy: Policy, bounds: ReleasedBounds, who: str) -> str:
+def _sized(policy: Policy, bounds: ReleasedBounds, who: str, periods: ChargedPeriods | None) -> str:
     """Return the SQL of a column's rows by bin, with the expression `who` for their unit.
 
     Bin 0 has |x| up to the smallest size; bin k, or -k for negative numbers, has |x| up to 2^k
@@ -134,17 +138,30 @@ def _sized(policy: Policy, bounds: ReleasedBounds, who: str) -> str:
     cases = [f"WHEN {x} < -{edges[k]!r} THEN -{k + 1}" for k in reversed(range(len(edges) - 1))]
     cases += [f"WHEN {x} <= {edge!r} THEN {k}" for k, edge in enumerate(edges[:-1])]
     words = f"CASE {' '.join(cases)} ELSE {len(edges) - 1} END"
+    within = _within(periods, bounds.table)
     return (
         f"SELECT {who}{words} AS size FROM {table} "
-        f"WHERE {x} >= -{edges[-1]!r} AND {x} <= {edges[-1]!r}"
+        f"WHERE {x} >= -{edges[-1]!r} AND {x} <= {edges[-1]!r}{within}"
     )
 
 
-def _counted(policy: Policy, bounds: ReleasedBounds) -> tuple[str, str]:
+def _within(periods: ChargedPeriods | None, table: str) -> str:
+    """Return the condition that leaves these periods of people; none if all of them are read."""
+    if periods is None or periods.names == periods.rule.blocks:
+        return ""
+    time = _delimited(periods.rule.column(table) or periods.column)
+    return f" AND {condition_within(periods.rule, time, periods.names)}"
+
+
+def _counted(
+    policy: Policy, bounds: ReleasedBounds, periods: ChargedPeriods | None
+) -> tuple[str, str]:
     """Return the extra column of the SELECT, and the counted expression: units if possible.
 
-    A row of the unit's own table is a unit.
+    A row of the unit's own table is a unit. Over several periods no column is the unit.
     """
+    if periods is not None and len(periods.names) > 1:
+        return "", "*"
     table = policy.granted(bounds.table)
     assert table is not None
     link = table.link

@@ -127,6 +127,18 @@ class AnswerCache:
                 return answer, each.question
         return None
 
+    def paid(
+        self, compiler: Compiler, query: Question, paid: PaidAnswer, question: str, engine: Engine
+    ) -> Answer:
+        """Return a paid answer to one form of a question, which this analyst has received."""
+        at, most = query.at(paid.epsilon), compiler.policy.limits.max_result_cells
+        prepared = compiler.prepared(at).alternative(question)
+        noisy, stop = self._ledger.answer(paid.query_id), query.stop
+        receipt = self._till.receipt(at.account, paid.query_id)
+        return compiler.freely(
+            lambda: finish_answer(prepared, noisy, receipt, engine, most, stop), stop
+        )
+
     def recall_cost(self, compiler: Compiler, payer: Account, cost: Cost) -> Remembered | None:
         """Return the paid answer of a model, of synthetic rows or of a monitor, or None."""
         version = compiler.policy.version

@@ -260,9 +260,13 @@ class Vault:
         last_stamp = self.ledger.stamp(seconds)
         return last_stamp and (self.memory, resolution.floor(now()), last_stamp)
 
-    def forget(self) -> None:
-        """Drop all cached answers; running queries fill the old caches."""
-        self.memory = AnswerCache(self.ledger, self.till)
+    def forget(self, *, keeps_paid: bool = False) -> None:
+        """Drop all cached answers; running queries fill the old caches.
+
+        With `keeps_paid`, answers stay that the ledger confirms for each query.
+        """
+        if not keeps_paid:
+            self.memory = AnswerCache(self.ledger, self.till)
         self._rows = PublicRows(self._room)
 
     def close(self) -> None:

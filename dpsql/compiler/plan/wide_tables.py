@@ -89,7 +89,7 @@ def wide_table(
     if places is None or () in selected or not all(summed[count:]):
         return None
     apart = [not all(both) for both in zip(whole, summed, strict=True)]
-    of = _Digested(wide, axes, apart, policy.data)
+    of = _Digested(wide, axes, apart, _data(policy))
     present, earlier = of.present(writer, rows, policy), of.earlier(writer, rows)
     noises = tuple(release.noise for release in block.releases)
     measured = MeasuredColumns(present.keys, present.parts, noises)
@@ -164,6 +164,15 @@ class _Digested(NamedTuple):
         about += said(writer, read)
         text = "\n".join([*self.wide.context, str(self.data), about, *apart])
         return _Digests(_digest(text), keys, parts)
+
+
+def _data(policy: Policy) -> str | None:
+    """Return the data of a table; under periods of people the version has those that it reads.
+
+    Rows of public tables have no period.
+    """
+    private = all(table.private for table in policy.tables)
+    return None if policy.period is not None and private and not policy.moves else policy.data
 
 
 def _said(policy: Policy, writer: Writer, rows: Relation) -> str:

@@ -16,7 +16,7 @@ from typing import NoReturn
 
 from dpsql.answering import joint_plan
 from dpsql.answering.joint_plan import Beside, JointPlan
-from dpsql.answering.side_systems import Parts
+from dpsql.answering.side_systems import InPeriods, Parts
 from dpsql.dialects.postgres.words import Word, words
 from dpsql.dialects.statements.creations import Creation, Drop, SystemStatement, syntax
 from dpsql.dialects.statements.statement_table import read_system_statement
@@ -28,7 +28,7 @@ from dpsql.model.query_options import Memory
 from dpsql.model.table_names import unknown_name
 from dpsql.model.vocabulary import Budget, Loss, Policy, Request
 from dpsql.preparation.compilation import Compiler
-from dpsql.preparation.question import Account, Question
+from dpsql.preparation.question import Account, Question, without_periods
 from dpsql.vault.vault import Vault
 
 TABLE = "dp table"
@@ -124,11 +124,14 @@ def planned(
     """
     cube, policy = creation(text), compiler.policy
     is_table = cube.kind == TABLE
-    if not is_table and not budget.memory.measures_wide:
+    if is_table and policy.period is not None:
+        raise without_periods("a published table")
+    if not is_table and not (budget.memory.measures_wide or budget.share_answers):
         why = (
-            f'no question of {budget.name} is answered of it without memory = "wide" in that budget'
+            f'no question of {budget.name} is answered of it without memory = "wide" or '
+            "share_answers = true in that budget"
         )
-        fix = f'The owner writes memory = "wide" in [budgets.{budget.name}].'
+        fix = f"The owner writes one of them in [budgets.{budget.name}]."
         raise Refused(Reason.BAD_OPTION, option="budget", value=budget.name, why=why, fix=fix)
     reader = next((analyst for analyst, of in policy.analysts if of == budget.name), None)
     if reader is None:
@@ -140,11 +143,13 @@ def planned(
     for sql in (cube.query,) if is_table else grouping_sets(cube.query):
         request = Request(sql, reader, dialect, door=door, client=client)
         query = joint_plan.read(compiler, request, stop)
-        paying = replace(payer, epsilon=query.account.epsilon)
+        of = query.account
+        paying = replace(payer, epsilon=of.epsilon, periods=of.periods)
         if is_table:
             _require_lasting(compiler, cube.name, query)
         query = replace(query, request=replace(request, analyst=payer.analyst), account=paying)
-        tables.append(_table(joint_plan.beside(compiler, vault, query), is_table=is_table))
+        beside = joint_plan.beside(compiler, vault, query)
+        tables.append(_table(beside, budget, is_table=is_table))
     return joint_plan.of_questions(compiler, vault, payer, tables, cube.epsilon)
 
 
@@ -195,23 +200,25 @@ def _payer(policy: Policy, name: str, budget: Budget) -> Account:
     analyst = CUBES + name
     caps = tuple(cap for cap in policy.caps if cap.covers(budget.name, analyst))
     wide = replace(budget, memory=Memory.WIDE)
-    return Account(analyst, wide, budget.query_epsilon, caps=caps)
+    return Account(analyst, wide, budget.query_epsilon, caps=caps, rule=policy.period)
 
 
-def _table(each: Beside, *, is_table: bool) -> Beside:
+def _table(each: Beside, budget: Budget, *, is_table: bool) -> Beside:
     """Return a table that other queries can be answered from, or that is published by itself.
 
-    Raises `Refused` for any other.
+    Where its cells do not add up, it is an answer that analysts share: it answers the same query,
+    and those with conditions on its keys. Raises `Refused` for any other.
     """
-    if is_table and not each.steps and each.prepared.plan is not None:
-        return replace(each, shares=False, tables=())
-    if each.shares and not is_table:
+    if each.shares and budget.memory.measures_wide and not is_table:
         return each
+    is_answer = not each.steps and each.prepared.plan is not None
+    if is_answer and (is_table or (budget.share_answers and not each.prepared.selects)):
+        return replace(each, shares=False, tables=())
     what, fix = (
         "a cube",
         (
             "Its keys have to be listed, its measures counts and sums with declared bounds, and "
-            "each person has to have one row."
+            "each person has to have one row; or the owner writes share_answers = true."
         ),
     )
     if is_table:
@@ -287,7 +294,7 @@ def budget_of(policy: Policy, name: str | None) -> Budget:
 
 
 @dataclass(frozen=True, slots=True)
-class CreateCube:
+class CreateCube(InPeriods):
     """Creation of a cube for the analysts of a budget (None: the only one). The owner's."""
 
     text: str
@@ -301,7 +308,7 @@ class CreateCube:
 
 
 @dataclass(frozen=True, slots=True)
-class ExplainCube:
+class ExplainCube(InPeriods):
     """Price and precision of the tables of a cube. The owner's."""
 
     text: str

@@ -31,7 +31,7 @@ from dpsql.model.vocabulary import Answer, Column, ColumnPolicy, Loss, Request, 
 from dpsql.preparation.explanation import Explanation
 from dpsql.preparation.question import Question
 from dpsql.systems.cubes.cubes import PUBLISHED, refuse_analyst
-from dpsql.vault.answer_cache import MOST_CELLS, finish_answer
+from dpsql.vault.answer_cache import MOST_CELLS
 
 ABOUT = "published: noisy numbers, each with the ends of its 95 % interval in columns beside it"
 """Comment on a published table."""
@@ -108,16 +108,11 @@ class PublicAnswer:
 
     def load(self, parts: Parts) -> FreeTable:
         """Return the rows of a table that the analyst has. Raises `Failed` if they have it not."""
-        compiler, vault, query, entry = parts.compiler, parts.vault, self.query, self.entry
-        if not query.account.has(self.paid(parts)):
-            raise Failed(entry.query_id, charged=False)
-        receipt = vault.till.receipt(query.account, entry.query_id)
-        prepared = compiler.prepared(query).alternative(entry.question)
-        noisy, most = vault.ledger.answer(entry.query_id), compiler.policy.limits.max_result_cells
-        answer = compiler.freely(
-            lambda: finish_answer(prepared, noisy, receipt, vault.engine, most, parts.stop),
-            parts.stop,
-        )
+        vault, query, paid = parts.vault, self.query, self.paid(parts)
+        if not query.account.has(paid):
+            raise Failed(paid.query_id, charged=False)
+        question = self.entry.question
+        answer = vault.memory.paid(parts.compiler, query, paid, question, vault.engine)
         return FreeTable(self.policy, tuple(self.rows(answer)))
 
 

@@ -1,0 +1,158 @@
+"""Cubes, wide tables and statements asked together, about people in one period (R103)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from dpsql.compiler.plan.prepared import Prepared
+from dpsql.compiler.resolve import person_periods
+from dpsql.model.errors import Refused
+from dpsql.model.periods import PeriodRule, in_blocks
+from dpsql.model.query_options import Memory
+from dpsql.model.vocabulary import Loss
+from dpsql.proxy import Proxy
+from dpsql.systems.cubes.cubes import CreateCube
+from grammar_tests.laws import BUDGET as PAYS
+from grammar_tests.laws import compiled
+from grammar_tests.period_worlds import BLOCKS, world
+from grammar_tests.proxy_kit import request
+from grammar_tests.test_period_budgets import BUDGET, JANUARY, edited, opened, until_refused
+from grammar_tests.test_period_budgets import folder as folder  # noqa: PLC0414 - a fixture
+from grammar_tests.test_period_refresh import BOB, BOTH, FEBRUARY
+from grammar_tests.test_person_periods import FEBRUARY as IN_FEBRUARY
+from grammar_tests.test_person_periods import moved, one_too_few
+from grammar_tests.test_renewals import Clock
+from grammar_tests.test_renewals import clock as clock  # noqa: PLC0414 - a fixture
+
+Patch = pytest.MonkeyPatch
+WITHIN = JANUARY.partition(" WHERE ")[2]
+CELLS = "SELECT kind, COUNT(*) AS n FROM events"
+CUBE = f"CREATE DP CUBE january AS {CELLS} WHERE {WITHIN} GROUP BY CUBE (kind)"
+DRILLS = (
+    f"{CELLS} WHERE {WITHIN} GROUP BY kind",
+    f"{CELLS} WHERE {WITHIN} AND kind = 'b' GROUP BY kind",
+    JANUARY,
+)
+SHARED = BUDGET, f"{BUDGET}share_answers = true\n"
+WIDE = BUDGET, f'{BUDGET}memory = "wide"\n'
+
+
+def is_free(proxy: Proxy, text: str, analyst: str = "ana") -> bool:
+    receipt = proxy.ask(request(text, None, analyst)).receipt
+    assert receipt is not None
+    return receipt.remembered
+
+
+def spent(proxy: Proxy) -> dict[str, int]:
+    return {each.window: each.spent.amount for each in proxy.standings()}
+
+
+def drilled(folder: Path, clock: Clock, *changes: tuple[str, str]) -> list[bool]:
+    """Which drill-downs of two analysts are free; a month of its own paid for the cube."""
+    edited(folder, BOB, *changes)
+    with opened(folder, clock) as proxy:
+        price = proxy.run(CreateCube(CUBE, None, "duckdb")).price
+        before = spent(proxy)
+        assert before == {name: price.amount * (name == "2024-01") for name in BLOCKS}
+        free = [is_free(proxy, text, by) for text in DRILLS for by in ("ana", "bob")]
+        assert all(free) == (spent(proxy) == before)
+        proxy.refresh(["2024-02"])
+        free += [is_free(proxy, text) for text in DRILLS]
+        proxy.refresh(["2024-01"])
+        free += [not is_free(proxy, text) for text in DRILLS[::2]]
+        assert proxy.ledger.verify()
+    return free
+
+
+@pytest.mark.full("two proxies")
+def test_drill_downs_of_a_closed_month_are_free_of_its_cube(folder: Path, clock: Clock) -> None:
+    assert all(drilled(folder, clock, SHARED))
+
+
+@pytest.mark.full("two proxies")
+def test_a_cube_that_outlives_its_data_is_found(
+    folder: Path, clock: Clock, monkeypatch: Patch
+) -> None:
+    monkeypatch.setattr(PeriodRule, "versions_of", lambda *_: [])
+    assert not all(drilled(folder, clock, SHARED))
+
+
+@pytest.mark.full("a proxy")
+def test_a_cube_is_about_one_period_and_no_table_is_published(folder: Path, clock: Clock) -> None:
+    edited(folder, WIDE)
+    wrong = (
+        (CUBE.replace("2024-02-01", "2024-03-01"), "a cube"),
+        (f"CREATE DP TABLE t AS {DRILLS[0]}", "a published table over periods"),
+    )
+    with opened(folder, clock) as proxy:
+        for text, construct in wrong:
+            with pytest.raises(Refused) as caught:
+                proxy.run(CreateCube(text, None, "duckdb"))
+            assert construct in str(caught.value.facts["construct"])
+        assert proxy.ledger.history() == ()
+
+
+# --- statements that are asked together ---
+
+
+@pytest.mark.full("a proxy")
+def test_statements_about_one_period_are_asked_together(folder: Path, clock: Clock) -> None:
+    with opened(folder, clock) as proxy:
+        with pytest.raises(Refused, match="different periods"):
+            proxy.ask_all([request(JANUARY), request(FEBRUARY)])
+        with pytest.raises(Refused, match="different periods"):
+            proxy.explain_all([request(JANUARY), request(BOTH)])
+        assert proxy.ledger.history() == ()
+        answers, receipt = proxy.ask_all([request(text) for text in (JANUARY, DRILLS[0])])
+        assert len(answers) == 2
+        assert receipt.charged.amount > 0
+        paid = {name: receipt.charged.amount * (name == "2024-01") for name in BLOCKS}
+        assert spent(proxy) == paid
+        assert {each.periods for each in proxy.ledger.history()} == {("2024-01",)}
+        again = proxy.ask_all([request(text) for text in (JANUARY, DRILLS[0])])
+        assert (again[0][0].rows, again[1].charged) == (answers[0].rows, Loss(0))
+
+
+@pytest.mark.full("a proxy")
+def test_an_empty_period_does_not_stop_statements_about_others(folder: Path, clock: Clock) -> None:
+    with opened(folder, clock) as proxy:
+        until_refused(proxy)
+        first = spent(proxy)
+        assert proxy.ask_all([request(FEBRUARY)])[1].charged.amount > 0
+        with pytest.raises(Refused, match="budget-exhausted"):
+            proxy.ask_all([request(f"{JANUARY} AND minutes < 3"), request(DRILLS[0])])
+        assert spent(proxy)["2024-01"] == first["2024-01"]
+
+
+# --- wide tables ---
+
+PART = f"SELECT COUNT(*) AS n FROM events WHERE {IN_FEBRUARY} AND kind = 'a'"
+
+
+REMEMBERS = replace(PAYS, memory=Memory.WIDE)
+
+
+def wide_of(plan: Prepared) -> Prepared:
+    """The measurement for later questions that answers a question too."""
+    assert plan.wide is not None
+    assert plan.wide.prepared.charged == plan.charged
+    return plan.wide.prepared
+
+
+def test_a_wide_table_is_of_one_period() -> None:
+    at = policy, engine = world(0, most=1)
+    assert moved(PART, 0, wide_of, at, REMEMBERS) == []
+    several = PART.replace("2024-03-01", "2024-04-01")
+    assert compiled(several, policy, engine, budget=REMEMBERS).wide is None
+
+
+def test_a_wide_table_of_other_periods_is_found(monkeypatch: Patch) -> None:
+    at, several = world(0, most=1), PART.replace("2024-03-01", "2024-04-01")
+    unfiltered = lambda rule, time, kind, _: in_blocks(rule, time, kind, rule.blocks)  # noqa: E731
+    one_too_few(monkeypatch)
+    assert moved(several, 0, wide_of, at, REMEMBERS) == []  # the filter holds
+    monkeypatch.setattr(person_periods, "in_blocks", unfiltered)
+    assert "2024-03 is not charged" in moved(several, 0, wide_of, at, REMEMBERS)
