@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-MOST_OF_A_REFUSAL, MOST_OF_A_COUNT = 213, 921
-MOST_CHANGES_OF_A_REFUSAL, MOST_CHANGES_OF_A_COUNT = 40, 381
+MOST_OF_A_REFUSAL, MOST_OF_A_COUNT = 212, 916
+MOST_CHANGES_OF_A_REFUSAL, MOST_CHANGES_OF_A_COUNT = 40, 379
 MOST_IDLE_FILES = 3
 COUNTED = "import json; from benchmarks import house; print(json.dumps([*house.traces()]))"
 

@@ -9,7 +9,7 @@ from fractions import Fraction
 from functools import lru_cache
 from math import ceil
 
-from dpsql.accountants import Allowance, fill_filters, get, price
+from dpsql.accountants import fill_filters, get, price
 from dpsql.model.errors import Refused
 from dpsql.model.vocabulary import ATTO, NANO, Budget, Loss, Rest
 
@@ -36,7 +36,7 @@ def keyed_questions(budget: Budget, spent: Loss) -> int | None:
     possible = accountant.supports_selection and not budget.only_public_keys
     if not (possible and budget.query_delta):
         return None
-    each = _keyed_price(budget)
+    each = _price(budget, budget.query_epsilon, selects_keys=True)
     by_delta = max(0, accountant.limit(budget).delta - spent.delta) // each.delta
     return min(by_delta, _count(budget, spent, each))
 
@@ -105,26 +105,13 @@ def _count(budget: Budget, spent: Loss, each: Loss) -> int:
     return max(max(0, most - before) // max(1, price) for most, before, price in filters)
 
 
-@lru_cache(maxsize=64)
-def _keyed_price(budget: Budget) -> Loss:
-    """Return the maximum charge of a default query with private keys."""
-    delta = Fraction(budget.query_delta)
-    allowance = get(budget.accountant).allowance(
-        Fraction(budget.query_epsilon), delta, selects_keys=True
-    )
-    selection = ceil(allowance.selection_delta * ATTO)
-    return replace(_charge(budget, allowance), delta=max(1, selection))
-
-
 @lru_cache(maxsize=512)
-def _price(budget: Budget, epsilon: Decimal) -> Loss:
+def _price(budget: Budget, epsilon: Decimal, *, selects_keys: bool = False) -> Loss:
     """Return the maximum charge of one query of this ε, in ledger units."""
-    delta = Fraction(budget.query_delta)
-    allowance = get(budget.accountant).allowance(Fraction(epsilon), delta, selects_keys=False)
-    return _charge(budget, allowance)
-
-
-def _charge(budget: Budget, allowance: Allowance) -> Loss:
-    """Return the charge of this whole allowance."""
-    loss = Loss(max(1, ceil(allowance.amount * NANO)))
-    return price(fill_filters(loss, get(budget.accountant)), budget)
+    accountant, delta = get(budget.accountant), Fraction(budget.query_delta)
+    allowance = accountant.allowance(Fraction(epsilon), delta, selects_keys=selects_keys)
+    whole = Loss(max(1, ceil(allowance.amount * NANO)))
+    charge = price(fill_filters(whole, accountant), budget)
+    if not selects_keys:
+        return charge
+    return replace(charge, delta=max(1, ceil(allowance.selection_delta * ATTO)))

@@ -145,7 +145,7 @@ def _prepare(
     if policy.deviations:
         require_conforming(resolved.relation, policy.deviations)
     dated, rounding = on_grid(resolved, statement, policy.limits)
-    reported = _debiased(dated, statement, policy, identities, evaluate)
+    reported = debiased(dated, statement, policy, identities, evaluate)
     plans = _Plans(
         statement, policy, budget, identities, public=public, evaluate=evaluate, steps=steps
     )
@@ -219,21 +219,6 @@ def _reports(blocks: Sequence[BlockPlan], reported: Debiased) -> tuple[Reported,
             )
         listed |= {replace(notice, noise=noise): None for notice in estimates}
     return tuple(listed)
-
-
-def _debiased(
-    resolved: Resolved,
-    statement: Statement,
-    policy: Policy,
-    identities: Identities,
-    evaluate: Evaluate,
-) -> Debiased:
-    """Return the query with randomized reports debiased. Raises `Refused`."""
-    reported = debiased(resolved.relation, policy, identities, evaluate)
-    if statement.nonnegative and reported.notices:
-        why = "an estimate of what people reported may be below zero"
-        raise Refused(Reason.BAD_OPTION, option="nonnegative", why=why)
-    return reported
 
 
 def _are_listed(bounded: Bounded, cells: frozenset[int]) -> None:

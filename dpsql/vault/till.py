@@ -42,7 +42,8 @@ class Till:
             for each in every
             if each is not least and (each.window or each.cap.startswith(LIFETIME))
         ]
-        beside += question.unbounded((account.budget,), account.caps, self._ledger)
+        if account.budget.renews is not None or account.caps:
+            beside += question.unbounded((account.budget,), account.caps, self._ledger)
         return replace(least, beside=tuple(beside))
 
     def standings(self, account: question.Account) -> tuple[question.Standing, ...]:

@@ -70,17 +70,24 @@ class Debiased:
 
 
 def debiased(
-    relation: algebra.Relation, policy: Policy, identities: Identities, evaluate: Evaluate
+    resolved: algebra.Resolved,
+    statement: tree.Statement,
+    policy: Policy,
+    identities: Identities,
+    evaluate: Evaluate,
 ) -> Debiased:
     """Rewrite a query about reports into estimates of the true values.
 
-    Raises `Refused` for computations with reports that have no rule. Directly shown rows of public
-    tables show reports.
+    Raises `Refused` for computations with reports that have no rule, and for estimates of a
+    nonnegative `statement`. Directly shown rows of public tables show reports.
     """
     if not any(c.randomized for table in policy.tables for c in table.columns):
-        return Debiased(relation)
+        return Debiased(resolved.relation)
     debiasing = _Debiasing(policy, identities, evaluate)
-    rows = debiasing.rows(relation)
+    rows = debiasing.rows(resolved.relation)
+    if statement.nonnegative and debiasing.notices:
+        why = "an estimate of what people reported may be below zero"
+        raise Refused(Reason.BAD_OPTION, option="nonnegative", why=why)
     return Debiased(rows.plain, frozenset(debiasing.cells), debiasing.notices)
 
 
