@@ -71,7 +71,9 @@ def _split(
 ) -> tuple[Rows, Errors, Errors, tuple[Halves, ...]]:
     """Split rows into values, standard errors, 95 % half-widths, and both halves of intervals."""
     width, units = len(rewritten.output), _units(rewritten)
-    values = presented(rewritten, tuple(row[:width] for row in rows))
+    values: Rows = tuple(row[:width] for row in rows)
+    if any(unit != 1.0 for unit in units):
+        values = presented(rewritten, values)
     errors = tuple(_in_units(row[width : 2 * width], units) for row in rows)
     margins = tuple(tuple(None if e is None else e * factor for e in row) for row in errors)
     halves: tuple[Halves, ...] = ()

@@ -202,7 +202,8 @@ class _Block:
                 yield from self._scaled(bound, bound.measure, columns, same)
         if self.plan.enforce_l0:
             yield from self._sampled(every, alike)
-        yield from self._keys(proved)
+        if self.block.keys:
+            yield from self._keys(proved)
 
     def ranked(self) -> Iterator[Ranked]:
         """Yield what the mechanisms guarantee of chosen values, whose errors are unknown."""

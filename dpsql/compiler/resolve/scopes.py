@@ -365,7 +365,7 @@ def spelled_out(
     written = replace(
         select,
         where=None if select.where is None else aliases.unfolded(select.where),
-        group_by=_group_by(select.group_by, items),
+        group_by=_group_by(select.group_by, items) if select.group_by else (),
         having=optional(select.having),
         qualify=optional(select.qualify),
         order_by=tuple(replace(k, expression=outside(k.expression)) for k in select.order_by),

@@ -303,7 +303,8 @@ def _aggregate(call: tree.AggregateCall, scope: Scope) -> tree.Expression:
         order = ()
     if call.distinct and any(key.expression not in args for key in order):
         raise Refused(Reason.SYNTAX, call.span, why="with DISTINCT, order by the argument")
-    call = _unfolded(replace(call, args=args, filter=condition, type=result, order_by=order))
+    call = replace(call, args=args, filter=condition, type=result, order_by=order)
+    call = _unfolded(call) if call.distinct else call
     return intervals.length_of(call, call.span) if lengths else call
 
 
