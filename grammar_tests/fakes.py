@@ -166,6 +166,7 @@ class FakeProxy:
             caps=(),
             tables=(),
             period=None,
+            releases=(),
             budget_of=lambda _who: pot,
             data=None,
             beneath=(),

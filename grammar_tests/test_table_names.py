@@ -101,7 +101,11 @@ def without_schema(value: object) -> object:
 
 
 SCHEMA = re.compile(r'\b(public|main|dpsql|analytics)"?\.')
-WITHOUT = [case for case in all_cases() if not SCHEMA.search(case.sql)]
+CLOCK = re.compile(
+    r"\b(now|current_\w+|localtime\w*|today)\b|'(yesterday|tomorrow)'", re.IGNORECASE
+)
+WITHOUT = [c for c in all_cases() if not SCHEMA.search(c.sql) and not CLOCK.search(c.sql)]
+"""Cases that name no schema, and whose constants are the same a moment later."""
 
 
 @pytest.mark.parametrize("case", WITHOUT[::EVERY], ids=lambda case: case.id)
