@@ -181,14 +181,14 @@ TEXTS = {
         "subtracts a.m behind SUM(o.amount)",
     ),
     (
-        "SELECT AVG(amount - a.m) FROM orders o JOIN (SELECT status, AVG(amount) m FROM orders"
-        " GROUP BY status) a ON a.status = o.status WHERE quantity > 1"
+        "SELECT AVG(amount - a.m) FROM orders, (SELECT AVG(amount) m FROM orders) a"
+        " WHERE quantity > 1"
     ): (
         (
-            "SELECT (AVG(amount) - a.m) FROM orders o JOIN (SELECT status, AVG(amount) m"
-            " FROM orders GROUP BY status) a ON a.status = o.status WHERE quantity > 1 GROUP BY a.m"
+            "SELECT (AVG(amount) - (SELECT a.m FROM (SELECT AVG(amount) m FROM orders) a))"
+            " FROM orders, (SELECT AVG(amount) m FROM orders) a WHERE quantity > 1"
         ),
-        "subtracts a.m behind AVG(amount), by a.m",
+        "subtracts a.m behind AVG(amount)",
     ),
     "SELECT AVG(r) FROM (SELECT RANK() OVER (ORDER BY amount) AS r FROM orders) AS t": (
         (

@@ -106,7 +106,7 @@ def test_wrong_twin_a_server_that_keeps_no_reply_charges_twice(
 
 
 def asked_for_two_at_once(folder: Path, turns: Any) -> int:
-    """How often a question is asked for a request and its retry, which comes meanwhile."""
+    """How often a question is asked for a request and for the same one that comes meanwhile."""
     asked = list[str]()
 
     async def ask(*_: object) -> HttpReply:

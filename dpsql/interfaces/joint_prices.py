@@ -38,7 +38,9 @@ def price_text(plan: JointPlan) -> str:
     unit, count = plan.account.budget.accountant, len(plan.questions)
     if plan.price == Loss(0):
         verb, who = ("costs", "it asks") if count == 1 else ("cost", "they ask")
-        return f"{counted(count, 'statement')} {verb} nothing: what {who} is remembered, or public"
+        return (
+            f"{count_noun(count, 'statement')} {verb} nothing: what {who} is remembered, or public"
+        )
     price, alone = loss_text(plan.price, unit), loss_text(plan.alone, unit)
     worth = plain(plan.account.epsilon)
     if count == 1:
@@ -46,10 +48,10 @@ def price_text(plan: JointPlan) -> str:
     return f"{count} statements cost ε = {worth} ({price}) together, {alone} one by one"
 
 
-def counted(count: int, noun: str) -> str:
+def count_noun(count: int, noun: str) -> str:
     """Return a number with its noun.
 
-    >>> counted(1, "table"), counted(2, "table")
+    >>> count_noun(1, "table"), count_noun(2, "table")
     ('1 table', '2 tables')
     """
     return f"{count:,} {noun}{'' if count == 1 else 's'}"

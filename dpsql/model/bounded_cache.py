@@ -43,7 +43,7 @@ class BoundedCache(Generic[T]):
             self._values[key] = value
             self._total += weight
 
-    def items(self) -> list[tuple[Any, T]]:
+    def list_entries(self) -> list[tuple[Any, T]]:
         """Return all keys with their values, the oldest first."""
         with self._lock:
             return list(self._values.items())

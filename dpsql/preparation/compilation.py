@@ -65,10 +65,10 @@ class Compiler:
             self.policy = policy
             self.public.forget()
             self._plans = plans_of(REMEMBERED_PLANS)  # running compilations fill the old cache
-            for key, plan in before.items() if differs_in_periods(old, policy) else ():
-                kept = plan_of_periods(plan, old, policy)
-                if kept is not None:
-                    self._plans.put(key, kept)
+            for key, plan in before.list_entries() if differs_in_periods(old, policy) else ():
+                same = plan_of_periods(plan, old, policy)
+                if same is not None:
+                    self._plans.put(key, same)
 
     def statement(self, request: Request, stop: Stop) -> Question | SystemStatement:
         """Return the question of a request: who pays, and how much epsilon for its precision.

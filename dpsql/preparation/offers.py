@@ -294,12 +294,11 @@ def _apart_from_released(case: RefusedText) -> Iterator[Offer]:
         return
     whole = f"{name.text}({value})"
     times = f"COUNT({value}) * " if name.value == "sum" else ""
-    call, said = Span(name.start, select.words[close].stop), f"subtracts {number} behind {whole}"
     if rows := select.subquery(number.partition(".")[0]):
+        call = Span(name.start, select.words[close].stop)
         one = f"(SELECT {number} FROM {rows})"
-        yield _offer(select.edit((call, f"({whole} - {times}{one})")).sql, said)
-    edits = (call, f"({whole} - {times}{number})"), select.grouping(number)
-    yield _offer(select.edit(*edits).sql, f"{said}, by {number}")
+        edited = select.edit((call, f"({whole} - {times}{one})"))
+        yield _offer(edited.sql, f"subtracts {number} behind {whole}")
 
 
 def _count_by_value(case: RefusedText) -> Iterator[Offer]:

@@ -3,7 +3,7 @@
 Public keys are listed, and all or the first of them are answered. Private keys are selected by
 their noisy unit count or by one trial each.
 
-Trials are about counts that a unit changes by one: PRIVACY.md R76.
+Proof (PRIVACY.md R76). Trials are about counts that a unit changes by one.
 
 `events` is the cost of publishing the keys, without noise. `judged` are the sums that SQL computes
 for their selection and that are never output. `units_needed` is about how many units a private key

@@ -105,7 +105,7 @@ def is_open(path: Path) -> bool:
     return bool(path.stat().st_mode & _OTHERS)
 
 
-def signature(files: tuple[tuple[str, str], ...]) -> Signature:
+def stamp_files(files: tuple[tuple[str, str], ...]) -> Signature:
     """Return the data version on disk now. Raises `OSError` if a file is missing."""
     read = [file for _table, path in files for file in _files_in(Path(path))]
     return tuple((str(file), *_stamp(file)) for file in read)

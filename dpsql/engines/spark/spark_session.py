@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from dpsql.engines.reading_worker import CannotRead, DataMoved
-from dpsql.engines.spark.spark_server import Signature, SparkSettings, is_open, signature
+from dpsql.engines.spark.spark_server import Signature, SparkSettings, is_open, stamp_files
 from dpsql.engines.spark.statements import KEY, in_backticks
 
 TAG = "dpsql"
@@ -119,14 +119,14 @@ class SparkReading:
 
     def _now(self) -> Signature:
         try:
-            return signature(self._settings.files)
+            return stamp_files(self._settings.files)
         except OSError:
             raise CannotRead("missing") from None
 
     def same(self) -> None:
         """Raise `DataMoved` if the files are not those that were opened."""
         try:
-            now = signature(self._settings.files)
+            now = stamp_files(self._settings.files)
         except OSError:
             now = ()
         if now != self.accepted:

@@ -52,7 +52,7 @@ class Result:
         return self.receipt is not None and not self.receipt.remembered
 
     @property
-    def reported(self) -> Result:
+    def once_logged(self) -> Result:
         """The result once its charge is in the log: later fetches of it cost nothing."""
         if not self.charged or self.receipt is None:
             return self

@@ -81,9 +81,11 @@ class Repeats:
         parsed = any(isinstance(message, Parse) for message in messages)
         used = tuple((name, statements[name]) for name in sorted(_used(messages)))
         left = statements[""] if parsed else None
-        kept = {id(each): each for each in (left, *(each for _, each in used)) if each is not None}
+        pieces = {
+            id(each): each for each in (left, *(each for _, each in used)) if each is not None
+        }
         size = FLAT * (1 + len(outcomes)) + len(data) + sum(map(_size, messages))
-        size += sum(each.size for each in kept.values())
+        size += sum(each.size for each in pieces.values())
         if settings != self._settings:
             self._settings, self._answers = settings, self._empty()
         self._answers.put(

@@ -387,7 +387,7 @@ class Session:
             yield from self._completed(result, count)
             return
         yield from self._make(lambda: self._runner.keep(portal))
-        portal.result = portal.result.reported
+        portal.result = portal.result.once_logged
         rows, more = portal.forward(message.limit)
         yield from self._rows(result, result.columns, forms, tables_of(rows))
         if more:

@@ -259,7 +259,7 @@ class Runner:
         self.start(portal, stop)
         self.keep(portal)
         assert portal.result is not None
-        paid, portal.result = portal.result.receipt, portal.result.reported
+        paid, portal.result = portal.result.receipt, portal.result.once_logged
         rows = portal.fetch(command.direction, command.count)
         if command.move:
             return Result(None, (), f"MOVE {len(rows)}", receipt=paid)

@@ -87,7 +87,7 @@ class Transaction:
         if len(self._marks) >= MOST_SAVEPOINTS:
             raise Fault("53400", f"A transaction has at most {MOST_SAVEPOINTS} savepoints.")
         saved = self._saved()
-        self._count(self.views, (*self._kept(), saved))
+        self._count(self.views, (*self._saved_states(), saved))
         self._marks.append(_Mark(name, saved, self._opened))
 
     def release(self, name: str, *, rollback: bool) -> None:
@@ -102,27 +102,29 @@ class Transaction:
             self.status = OPEN
             self._restore(mark.saved)
             self.portals.drop_unless(lambda _, p: p.hold or p.number <= mark.portals)
-        self._count(self.views, self._kept())
+        self._count(self.views, self._saved_states())
 
     def change_views(self, views: Views) -> None:
         """Set the views. Raises `Fault` if there is no room for them."""
-        self._count(views, self._kept())
+        self._count(views, self._saved_states())
         self.views = views
 
     def key(self) -> object:
         """Return a key that is equal as long as settings and views are."""
         return self.settings.key(), self.views
 
-    def _kept(self) -> tuple[_Saved, ...]:
+    def _saved_states(self) -> tuple[_Saved, ...]:
         """Return the states to which the transaction can go back."""
         start = () if self._start is None else (self._start,)
         return (*start, *(mark.saved for mark in self._marks))
 
-    def _count(self, views: Views, kept: Sequence[_Saved]) -> None:
+    def _count(self, views: Views, states: Sequence[_Saved]) -> None:
         """Count the bytes of views and of these states. Raises `Fault` if there is no room."""
-        every = {id(view): view for each in (views, *(saved[1] for saved in kept)) for view in each}
+        every = {
+            id(view): view for each in (views, *(saved[1] for saved in states)) for view in each
+        }
         size = sum(FLAT * (1 + len(v.columns)) + getsizeof(v.text) for v in every.values())
-        for settings, _ in kept:
+        for settings, _ in states:
             size += FLAT + sum(getsizeof(d) + size_of_values(d.values()) for d in settings)
         self.portals.account.change(size - self._counted)
         self._counted = size

@@ -12,7 +12,7 @@ from dpsql.interfaces.cli.ask import read_sql
 from dpsql.interfaces.cli.budget_commands import REASON
 from dpsql.interfaces.cli.options import DIALECT, CommandSettings, Group, with_policy
 from dpsql.interfaces.cli.terminal import Progress, can_answer, interruptible, note, show_error
-from dpsql.interfaces.joint_prices import counted, price_text, prices
+from dpsql.interfaces.joint_prices import count_noun, price_text, prices
 from dpsql.interfaces.messages import printable
 from dpsql.interfaces.tables import sheet, table
 from dpsql.model.errors import DpsqlError
@@ -69,7 +69,7 @@ def create(
     except DpsqlError as error:
         raise click.exceptions.Exit(show_error(error, text)) from None
     charged = loss_text(joint.price, joint.account.budget.accountant)
-    tables = counted(len(joint.parts), "table")
+    tables = count_noun(len(joint.parts), "table")
     note(f"cost: ε = {plain(joint.account.epsilon)} ({charged}), {tables}")
 
 
