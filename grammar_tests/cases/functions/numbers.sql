@@ -310,6 +310,7 @@ SELECT SUM(quantity / (quantity - 10)) AS n FROM orders;
 -- release: sum l0=1 linf=200
 
 -- case: a sum of decimals without a digit before the point
+-- duckdb: 2
 SELECT SUM(TRY_CAST(vip AS DECIMAL(38, 38))) AS v FROM customers
 -- accept
 -- keys: 1 public, l0 proved
