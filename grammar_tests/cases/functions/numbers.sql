@@ -310,8 +310,8 @@ SELECT SUM(quantity / (quantity - 10)) AS n FROM orders;
 -- release: sum l0=1 linf=200
 
 -- case: a sum of decimals without a digit before the point
--- duckdb: 2
 SELECT SUM(TRY_CAST(vip AS DECIMAL(38, 38))) AS v FROM customers
+-- duckdb: 2
 -- accept
 -- keys: 1 public, l0 proved
 -- release: sum l0=1 linf=0
