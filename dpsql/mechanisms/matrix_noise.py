@@ -53,15 +53,12 @@ class Strategy:
     @property
     def inverse(self) -> np.ndarray:
         """The least squares inverse (CᵀC)⁻¹Cᵀ, as floats."""
-        matrix = self.matrix.astype(float)
-        if not self.branching:
-            return np.asarray(np.linalg.inv(matrix))
-        return np.asarray(np.linalg.solve(matrix.T @ matrix, matrix.T))
+        return _inverse(self)
 
     @property
     def variances(self) -> np.ndarray:
         """Variance of each running sum, relative to that of the noise."""
-        return np.asarray((np.cumsum(self.inverse, axis=0) ** 2).sum(axis=1))
+        return _variances(self)
 
     def distance(self, groups: int, mechanism: Mechanism) -> int:
         """Return the factor by which this matrix raises l0: squared L2 for Gaussian noise, else L1.
@@ -122,6 +119,19 @@ def _matrix(strategy: Strategy) -> np.ndarray:
     root = np.where(apart >= 0, coefficients[np.maximum(apart, 0)], 0.0)
     root /= np.sqrt((root**2).sum(axis=0))
     return np.asarray(np.rint(root * _FINE).astype(np.int64))
+
+
+@lru_cache(maxsize=32)
+def _inverse(strategy: Strategy) -> np.ndarray:
+    matrix = strategy.matrix.astype(float)
+    if not strategy.branching:
+        return np.asarray(np.linalg.inv(matrix))
+    return np.asarray(np.linalg.solve(matrix.T @ matrix, matrix.T))
+
+
+@lru_cache(maxsize=32)
+def _variances(strategy: Strategy) -> np.ndarray:
+    return np.asarray((np.cumsum(strategy.inverse, axis=0) ** 2).sum(axis=1))
 
 
 @lru_cache(maxsize=32)
