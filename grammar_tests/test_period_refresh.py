@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
@@ -311,3 +312,30 @@ def test_the_command_refreshes_periods(folder: Path) -> None:
         versions = (("2024-01", 2), ("2024-02", 2), ("no time", 2))
         assert ledger.period_versions("month from 2024-01") == versions
         assert ledger.data_version() == 1
+
+
+# --- the digest of public rows ---
+
+
+@pytest.mark.parametrize(
+    ("some", "others"),
+    [
+        ([("ab", "c")], [("a", "bc")]),
+        ([("a\x1f1 b", "c")], [("a", "b\x1f1 c")]),
+        ([(None, "a")], [("-", "a")]),
+        ([("1 a", None)], [("a", None)]),
+        ([("a", "b"), ("c", "d")], [("a", "d"), ("c", "b")]),
+        ([("a", "b")], [("a", "b"), ("a", "b")]),
+    ],
+)
+def test_other_public_rows_have_another_digest(some: list[Any], others: list[Any]) -> None:
+    assert len({digest_of(some), digest_of(others)}) == 2
+    assert digest_of([*some, *others]) == digest_of([*others, *some])
+
+
+def digest_of(rows: list[Any]) -> str:
+    with duckdb.connect() as connection:
+        connection.execute("CREATE TABLE places (name VARCHAR, region VARCHAR)")
+        connection.executemany("INSERT INTO places VALUES (?, ?)", rows)
+        engine = PlainEngine(connection)
+        return engine.public.contents("places", ["name", "region"])

@@ -106,9 +106,10 @@ class PublicTables:
 
         A new one may be that of other rows with a probability of 2^-64.
         """
-        names = (f"t.{tree.identifier(column)}" for column in columns)
-        values = ", ".join(f"coalesce('v' || CAST({name} AS VARCHAR), 'n')" for name in names)
-        row = f"md5_number_lower(concat_ws(chr(31), '', {values}))" if values else "1"
+        texts = [f"CAST(t.{tree.identifier(column)} AS VARCHAR)" for column in columns]
+        # Each text follows its length, so that no two rows are written alike.
+        values = ", ".join(f"coalesce(strlen({text}) || ' ' || {text}, '-')" for text in texts)
+        row = f"md5_number_lower(concat({values}))" if values else "1"
         ((rows, total),) = self._rows(f"SELECT COUNT(*), SUM({row}) FROM {address(table)} AS t")
         return f"{rows} rows {total}"
 
