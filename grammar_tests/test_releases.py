@@ -499,8 +499,8 @@ def test_a_cursor_draws_replicates_of_a_remembered_answer(folder: Path) -> None:
         cursor.executemany("SELECT COUNT(*) FROM customers WHERE age > ?", [[20], [30]])
         with pytest.raises(dpsql.ProgrammingError, match="one SELECT"):
             cursor.replicates()
-        with pytest.raises(dpsql.ProgrammingError, match="between 2 and"):
-            cursor.execute(BY_COUNTRY).replicates(1)
+        with pytest.raises(dpsql.ProgrammingError, match="between 50 and"):
+            cursor.execute(BY_COUNTRY).replicates(49)
 
 
 def test_an_answer_that_is_forgotten_has_no_replicates_and_is_not_paid_again(folder: Path) -> None:
@@ -511,6 +511,27 @@ def test_an_answer_that_is_forgotten_has_no_replicates_and_is_not_paid_again(fol
         with pytest.raises(dpsql.ProgrammingError, match="execute the query again"):
             cursor.replicates()
         assert spent(folder) == before
+
+
+def test_an_agent_draws_replicates_of_its_own_answer(folder: Path) -> None:
+    path = str(folder / "dpsql.toml")
+    with dpsql.connect(path, analyst="ana") as owner:
+        until = ["--epsilon", "0.5", "--until", "2100-01-01", "--policy", path]
+        CliRunner().invoke(main, ["user", "delegate", "ana", "--to", "robot", *until])
+        with dpsql.connect(path, analyst="robot") as connection:
+            cursor = connection.cursor().execute(BY_COUNTRY, epsilon="0.4")
+            assert len(cursor.replicates(50)) == 50
+            owner.proxy.ledger.revoke("robot", "why")
+            with pytest.raises(dpsql.DatabaseError, match=r"revoked|ended"):
+                cursor.replicates(50)
+
+
+def test_an_answer_without_a_measurement_of_its_own_has_no_replicates(folder: Path) -> None:
+    with dpsql.connect(str(folder / "dpsql.toml"), analyst="ana") as connection:
+        options = "WITH DIFFERENTIAL_PRIVACY OPTIONS(memory = 'off')"
+        cursor = connection.cursor().execute(f"SELECT {options} COUNT(*) FROM customers")
+        with pytest.raises(dpsql.NotSupportedError, match="for no memory"):
+            cursor.replicates(50)
 
 
 @pytest.mark.full("publishes a folder")

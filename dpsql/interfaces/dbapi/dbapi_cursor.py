@@ -279,7 +279,7 @@ class Cursor:
         return Drawing(self._fetchable().whole)
 
     def replicates(self, count: int = 100) -> list[list[Row]]:
-        """Return `count` copies of the rows, each with its noise drawn once more; free.
+        """Return 50 to 1,000 copies of the rows, each with its noise drawn once more; free.
 
         The standard deviation of a smooth statistic over the copies, times 1.96, is the half-width
         of its 95 % interval around the statistic of the rows. Numbers for which this does not hold

@@ -7,14 +7,15 @@ from typing import Any
 from dpsql.answering.joint_plan import answered, count_tables, planned
 from dpsql.answering.side_systems import Parts
 from dpsql.interfaces.dbapi.dbapi_errors import NotSupportedError, ProgrammingError, raised_from
-from dpsql.model.dataclass import dataclass, field
-from dpsql.model.errors import DpsqlError
+from dpsql.model.dataclass import dataclass, field, replace
+from dpsql.model.errors import DpsqlError, Reason
 from dpsql.model.vocabulary import Answer, Loss, Request
 from dpsql.proxy import Proxy
 from dpsql.release.release import Sampler
 from dpsql.systems.releases.replicates import TableReplicates, draw_replicates, paid_measurements
 
-_FEWEST, _MOST = 2, 1000
+_FEWEST, _MOST = 50, 1000
+"""Numbers of replicates: fewer do not tell a smooth column from another."""
 
 Rows = list[tuple[Any, ...]]
 
@@ -28,7 +29,8 @@ def draw_rows(proxy: object, request: Request | None, count: int) -> list[Rows]:
     if not _FEWEST <= count <= _MOST:
         raise ProgrammingError(f"The number of replicates is between {_FEWEST} and {_MOST:,}.")
     try:
-        answer, drawn = proxy.run(ReplicateAnswer(request, count))
+        whole = replace(request, chain=proxy.chain(request.analyst))
+        answer, drawn = proxy.run(ReplicateAnswer(whole, count))
     except DpsqlError as error:
         raise raised_from(error, request.sql) from None
     if not drawn.columns:
@@ -62,6 +64,9 @@ class ReplicateAnswer:
         compiler, vault = parts.compiler, parts.vault
         plan = planned(compiler, vault, [self.request], parts.stop)
         for _, refused in plan.refusals:
+            if refused.reason in (Reason.BAD_OPTION, Reason.UNSUPPORTED_SYNTAX):
+                why = "It asks for a relative error, for no memory, or for a plan."
+                raise NotSupportedError(f"This answer has no replicates. {why}")
             raise refused
         if plan.price != Loss(0):
             raise ProgrammingError("The answer is no longer remembered: execute the query again.")
