@@ -5,6 +5,7 @@ Refused requests leave no trace: SECURITY.md S2.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
@@ -22,9 +23,11 @@ from dpsql.engines.pool import EnginePool
 from dpsql.engines.versions import require_tested
 from dpsql.ledgers import Entry, Ledger, altered, removed
 from dpsql.ledgers.open_ledger import open_ledger
+from dpsql.ledgers.refusal_counts import Counts, add_refusals
 from dpsql.model.dataclass import replace
 from dpsql.model.delegation import Chain
-from dpsql.model.errors import DpsqlError
+from dpsql.model.errors import DpsqlError, Refused
+from dpsql.model.public_times import now
 from dpsql.model.table_names import unknown_name
 from dpsql.model.tree import Span, SqlType
 from dpsql.model.vocabulary import (
@@ -56,21 +59,36 @@ from dpsql.vault.vault import Vault
 
 T = TypeVar("T")
 
+OTHER = "other statements"
+"""The interface of statements of side systems, in counts of refusals."""
+
 
 class RunningStops:
-    """Stops of all running queries: thread-safe."""
+    """Stops of all running queries, and counts of those that were refused: thread-safe."""
 
     def __init__(self) -> None:
         self._stops: set[Stop] = set()
+        self._refused = defaultdict[tuple[str, str], int](int)
+        self._lock = Lock()
 
     @contextmanager
-    def watched(self, stop: Stop) -> Iterator[Stop]:
-        """Register a stop until its query ends."""
+    def watched(self, stop: Stop, door: str = OTHER) -> Iterator[Stop]:
+        """Register a stop until its query ends; count a refusal by interface and reason."""
         self._stops.add(stop)
         try:
             yield stop
+        except Refused as refused:
+            with self._lock:
+                self._refused[door, refused.reason.value] += 1
+            raise
         finally:
             self._stops.discard(stop)
+
+    def take_refused(self) -> Counts:
+        """Return the refusals since the last call, by interface and reason."""
+        with self._lock:
+            counts, self._refused = self._refused, defaultdict(int)
+        return counts
 
     def request_all(self) -> None:
         """Stop every query."""
@@ -103,6 +121,7 @@ class Proxy:
         self.accepted = self.recorded()
         self._stops, self.systems = RunningStops(), SideSystems()
         self.roles: WrittenRoles | None = None
+        self.refusals_beside = ""
 
     @property
     def policy(self) -> Policy:
@@ -137,6 +156,7 @@ class Proxy:
             reach = partial(reached, rebind)
             proxy = cls(reach(), engine, ledger, rebind=reach, compiler=compiler)
             proxy.roles = WrittenRoles(draft, load)
+            proxy.refusals_beside = draft.ledger.path
             ledger.record_roles(str(proxy.roles))
         except BaseException:
             engine.close()
@@ -150,8 +170,8 @@ class Proxy:
         stays. Raises `Refused` (nothing ran, nothing was charged), `Failed` (the
         charge stays), `Unreachable` or `LedgerError`.
         """
-        request = self._with_chain(request)
-        with self._stops.watched(stop or Stop()) as registered:
+        with self._stops.watched(stop or Stop(), request.door) as registered:
+            request = self._with_chain(request)
             self._follow_ledger_time()
             return any_statement.ask_any(self.parts(registered), request)
 
@@ -161,8 +181,12 @@ class Proxy:
 
         Raises `Refused`, or `Failed` if it takes too long or `stop` is requested.
         """
+        with self._stops.watched(stop or Stop(), request.door) as registered:
+            return self._explain(request, registered)
+
+    def _explain(self, request: Request, stop: Stop) -> Explanation:
         self._follow_ledger_time()
-        return any_statement.explain_any(self.parts(stop or Stop()), self._with_chain(request))
+        return any_statement.explain_any(self.parts(stop), self._with_chain(request))
 
     def explain_all(
         self, requests: Sequence[Request], epsilon: Decimal | None = None, stop: Stop | None = None
@@ -173,8 +197,10 @@ class Proxy:
         nothing, charges nothing. Refusals of single statements are in the plan. Raises as `explain`
         does.
         """
-        requests = self._each_with_chain(requests)
-        return planned(self.compiler, self.vault, requests, stop or Stop(), epsilon)
+        door = next((request.door for request in requests), OTHER)
+        with self._stops.watched(stop or Stop(), door) as registered:
+            requests = self._each_with_chain(requests)
+            return planned(self.compiler, self.vault, requests, registered, epsilon)
 
     def ask_all(
         self, requests: Sequence[Request], epsilon: Decimal | None = None, stop: Stop | None = None
@@ -185,8 +211,9 @@ class Proxy:
         The price is that of `explain_all`. Raises as `ask` does, for the first statement that
         cannot be asked.
         """
-        requests = self._each_with_chain(requests)
-        with self._stops.watched(stop or Stop()) as registered:
+        door = next((request.door for request in requests), OTHER)
+        with self._stops.watched(stop or Stop(), door) as registered:
+            requests = self._each_with_chain(requests)
             plan = planned(self.compiler, self.vault, requests, registered, epsilon)
             return answered(self.compiler, self.vault, plan)
 
@@ -201,19 +228,20 @@ class Proxy:
 
         See `dpsql.preparation.signature`. Raises as `explain` does.
         """
-        self._follow_ledger_time()
-        request = self._with_chain(request)
-        return any_statement.describe_any(self.parts(stop or Stop()), request, places, declared)
+        with self._stops.watched(stop or Stop(), request.door) as registered:
+            self._follow_ledger_time()
+            request = self._with_chain(request)
+            return any_statement.describe_any(self.parts(registered), request, places, declared)
 
     def run(self, statement: SideStatement[T], stop: Stop | None = None) -> T:
         """Return the result of a side system's statement, such as a model or a monitor.
 
         Raises as `ask` does.
         """
-        if self.policy.period is not None and not isinstance(statement, InPeriods):
-            raise without_periods(any_statement.SIDE)
-        self._follow_ledger_time()
         with self._stops.watched(stop or Stop()) as registered:
+            if self.policy.period is not None and not isinstance(statement, InPeriods):
+                raise without_periods(any_statement.SIDE)
+            self._follow_ledger_time()
             return statement.run(self.parts(registered))
 
     def _follow_ledger_time(self) -> None:
@@ -299,7 +327,7 @@ class Proxy:
         if is_withheld(entry.inquiry.sql, policy):
             return False
         try:
-            self.explain(replace(request_of(entry), analyst=analyst))
+            self._explain(replace(request_of(entry), analyst=analyst), Stop())
         except DpsqlError:
             return False
         return True
@@ -390,8 +418,18 @@ class Proxy:
         self._stops.request_all()
         self.vault.engine.cancel()
 
+    def write_refusals(self) -> None:
+        """Add the refusals since the last call to the counts next to the ledger.
+
+        A proxy that was not opened from a policy file has no place for them (SECURITY.md S36).
+        """
+        counts = self._stops.take_refused()
+        if counts and self.refusals_beside:
+            add_refusals(self.refusals_beside, now().date(), counts)
+
     def close(self) -> None:
         """Stop the engine and the compiler, and close the ledger."""
+        self.write_refusals()
         self.compiler.close()
         self.vault.close()
 

@@ -5,17 +5,19 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
+from dpsql.engines import Stop
 from dpsql.interfaces.cli import main
+from dpsql.ledgers.refusal_counts import Counts, add_refusals, read_refusals, refusals_path
 from dpsql.ledgers.sqlite import SqliteLedger
-from dpsql.model.errors import LedgerError
-from dpsql.model.vocabulary import Request
+from dpsql.model.errors import LedgerError, Refused
+from dpsql.model.vocabulary import Answer, Request
 from dpsql.owner import query_costs
 from dpsql.proxy import Proxy
 from grammar_tests.proxy_kit import policy, request, shop
@@ -152,3 +154,64 @@ def test_costs_that_forget_a_table_of_a_join_are_found(
         monkeypatch.setattr(query_costs, "_nodes", lambda query: [query.source])
         wrong, _ = query_costs.costs_by_source([joined], proxy.policy)
         assert {name for _, name in wrong.queries} != {"customers", "orders"}
+
+
+class WritesAtOnce(Proxy):
+    """Wrong: a refused query writes."""
+
+    def ask(self, request: Request, stop: Stop | None = None) -> Answer:
+        try:
+            return super().ask(request, stop)
+        except Refused:
+            self.write_refusals()
+            raise
+
+
+def check_refusals(folder: Path, kind: type[Proxy]) -> Counts:
+    """What is counted of three refusals, after the process; nothing is written before its end."""
+    file = shop(folder)
+    ledger = str(file.with_name("shop.ledger"))
+    with kind.open(str(file)) as proxy:
+        for sql in ("SELECT * FROM customers", "SELECT * FROM orders", "SELECT"):
+            with pytest.raises(Refused):
+                proxy.ask(replace(request(sql), door="<i>wire</i>"))
+            assert not Path(refusals_path(ledger)).exists()
+        with pytest.raises(Refused):
+            proxy.signature(request("SELECT"), (), ())
+    today = datetime.now(UTC).date()
+    return read_refusals(ledger, today - timedelta(days=1), today)
+
+
+@pytest.mark.full("opens a proxy, and the command another one")
+def test_refusals_are_counted_when_the_process_ends(tmp_path: Path) -> None:
+    assert check_refusals(tmp_path, Proxy) == {
+        ("<i>wire</i>", "raw-rows"): 2,
+        ("<i>wire</i>", "syntax-error"): 1,
+        ("", "syntax-error"): 1,
+    }
+    file = tmp_path / "dpsql.toml"
+    shown = document(file)
+    assert "Most were refused for raw-rows (2)." in shown["summary"]["texts"]
+    assert next(tuple(row.values()) for row in shown["refusals"]["rows"]) == (
+        *("raw-rows", "This would return private rows.", "<i>wire</i>", "2"),
+    )
+    assert "&lt;i&gt;wire" in report(file).stdout
+    assert document(file, since=-9, until=-5)["refusals"]["rows"] == []
+
+
+def test_wrong_twin_refusals_that_write_at_once(tmp_path: Path) -> None:
+    with pytest.raises(AssertionError):
+        check_refusals(tmp_path, WritesAtOnce)
+
+
+def test_refusals_are_of_their_days(tmp_path: Path) -> None:
+    ledger = str(tmp_path / "ledger")
+    first, second = date(2026, 11, 1), date(2026, 11, 2)
+    assert read_refusals(ledger, first, second) == {}
+    for day, count in ((first, 2), (second, 3), (second, 4)):
+        add_refusals(ledger, day, {("wire", "raw-rows"): count, ("http", "raw-rows"): 1})
+    assert read_refusals(ledger, first, first) == {("wire", "raw-rows"): 2, ("http", "raw-rows"): 1}
+    assert [*read_refusals(ledger, first, second).values()] == [9, 3]
+    Path(refusals_path(ledger)).write_text("no database", "utf-8")
+    add_refusals(ledger, first, {("wire", "raw-rows"): 1})
+    assert read_refusals(ledger, first, second) == {}

@@ -10,16 +10,19 @@ import platform
 import sqlite3
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from html import escape
 from importlib.metadata import version
 from typing import Any
 
 from dpsql.interfaces.amounts import loss_text, plain, share_text, total_text
 from dpsql.interfaces.messages import printable
+from dpsql.interfaces.wordings import WORDINGS
 from dpsql.ledgers import Entry, OwnerAct
+from dpsql.ledgers.refusal_counts import read_refusals
 from dpsql.model.dataclass import dataclass
 from dpsql.model.delegation import Delegation, chain_text
+from dpsql.model.errors import Reason
 from dpsql.model.vocabulary import Loss
 from dpsql.owner.query_costs import costs_by_source
 from dpsql.policy.budget_choices import risk
@@ -45,9 +48,11 @@ Entries are never removed: they prove what was spent, and a ledger that forgets 
 more than was promised.
 """
 REFUSALS = """
-Refused queries are not recorded. They read no private row and charge nothing, and the ledger
-records charges alone. A running server counts them by reason in its metrics (dpsql help
-deployment).
+Refused queries read no private row and charge nothing, so the ledger has none of them. They are
+counted by day, interface and reason in a file next to the ledger, on this host. A process that was
+killed may have lost its last ones.
+
+Each count is a number of messages that analysts received: it tells no more of the data than these.
 """
 UNIT = """
 One privacy unit is {unit}: everything that links connect to it is protected together.
@@ -93,9 +98,10 @@ def report_sections(proxy: Proxy, since: datetime, until: datetime) -> tuple[Rep
     promises, changes = _promises(proxy), _changes(proxy, acts)
     verified = f"the ledger was verified up to entry {last:,}, with the hash {digest}."
     record = ReportSection("record", "Is the record whole?", (f"Yes: {verified}",))
-    first = _summary(promises, queries, changes, f"The record is whole: {verified}")
+    refusals = _refusals(proxy, since, until)
+    ends = f"The record is whole: {verified}"
+    first = _summary(promises, queries, changes, refusals, ends)
     costs = _costs(proxy, entries)
-    refusals = ReportSection("refusals", "What was refused?", _paragraphs(REFUSALS))
     title = "What remains after a person is deleted?"
     erasure = ReportSection("erasure", title, _paragraphs(ERASURE))
     return (
@@ -104,19 +110,51 @@ def report_sections(proxy: Proxy, since: datetime, until: datetime) -> tuple[Rep
     )
 
 
+def _refusals(proxy: Proxy, since: datetime, until: datetime) -> ReportSection:
+    """Return the refusals by interface and reason, of all days of the period."""
+    last = (until - timedelta(microseconds=1)).date()
+    counts = read_refusals(proxy.refusals_beside, since.date(), last)
+    rows = tuple(
+        (reason, _meaning_of(reason), door, f"{count:,}")
+        for (door, reason), count in counts.items()
+    )
+    columns = ("reason", "meaning", "interface", "refusals")
+    return ReportSection("refusals", "What was refused?", _paragraphs(REFUSALS), columns, rows)
+
+
+def _meaning_of(reason: str) -> str:
+    """Return the words of a reason; none for a reason of another version."""
+    try:
+        return WORDINGS[Reason(reason)].headline[-1]
+    except ValueError:
+        return ""
+
+
 def _summary(
-    promises: ReportSection, queries: ReportSection, changes: ReportSection, record: str
+    promises: ReportSection,
+    queries: ReportSection,
+    changes: ReportSection,
+    refusals: ReportSection,
+    record: str,
 ) -> ReportSection:
     """Return the answers to the five questions of a reader, one sentence each."""
     most = queries.rows[0] if queries.rows else None
     who = "Nobody was charged." if most is None else f"{most[0]} was charged most ({most[3]})."
     used = "; ".join(f"{row[0]} ({row[4]})" for row in promises.rows)
-    acts = f"Recorded acts of the owner: {len(changes.rows):,}."
+    acts = "The owner changed nothing."
+    if changes.rows:
+        _, what, about, _, reason = changes.rows[-1]
+        last = " ".join(filter(None, (what, about))) + (f": {reason}" if reason else "")
+        acts = f"Recorded acts of the owner: {len(changes.rows):,}; the last one: {last}."
     promised = "; ".join(
         f"{row[0]} ({row[1] if row[1] == NO_LIMIT else f'ε = {row[1]}, δ = {row[2]}'})"
         for row in promises.rows
     )
-    texts = (who, f"Promised: {promised}.", f"Used: {used}.", acts, record)
+    most_refused = refusals.rows[0] if refusals.rows else None
+    refused = "No refusal was counted."
+    if most_refused is not None:
+        refused = f"Most were refused for {most_refused[0]} ({most_refused[3]})."
+    texts = (who, f"Promised: {promised}.", f"Used: {used}.", acts, refused, record)
     return ReportSection("summary", "In short", texts)
 
 

@@ -371,6 +371,7 @@ class Server:
                 self._telemetry.event("worker_lost", process=worker.process, exit=worker.exit)
             try:
                 proxy = self.present.proxy
+                await asyncio.to_thread(proxy.write_refusals)
                 recorded = await asyncio.to_thread(proxy.recorded)
                 if recorded != self._seen or await asyncio.to_thread(proxy.has_other_roles):
                     self._seen = recorded
