@@ -119,12 +119,6 @@ def _may_be_zero(arg: Facts) -> bool:
     return not arg.nonzero and as_double(arg).contains(Fraction(0))
 
 
-def _difference(args: Args, kind: SqlType) -> Interval:
-    if args[0].type != DATE:
-        return _exactly(sub, args, kind)
-    return _exactly(sub, tuple(_ordinals(arg) for arg in args), kind)
-
-
 def _ordinals(arg: Facts) -> Facts:
     def ordinal(day: Bound) -> Fraction:
         assert isinstance(day, date)
@@ -213,14 +207,6 @@ def _remainder_type(types: Types) -> SqlType | None:
     return common if same and digits_needed(types) <= MAX_PRECISION else None
 
 
-def _same_type(types: Types) -> SqlType | None:
-    return types[0] if _numbers(types, 1) else None
-
-
-def _negation_raises(args: Args, kind: SqlType) -> bool:
-    return kind.kind is Kind.INTEGER and not args[0].interval.within(-INT64, INT64)
-
-
 ARITHMETIC = (
     Function(
         "add",
@@ -234,7 +220,9 @@ ARITHMETIC = (
     Function(
         "sub",
         lambda types: INTEGER if types == (DATE, DATE) else _sum_type(types),
-        _difference,
+        lambda args, kind: _exactly(
+            sub, args if args[0].type != DATE else tuple(map(_ordinals, args)), kind
+        ),
         operands=lambda types: (None,) * len(types) if types == (DATE, DATE) else converted(types),
         raises=lambda args, kind: args[0].type != DATE and _overflows(sub)(args, kind),
         nan=_sum_nan,
@@ -265,5 +253,12 @@ ARITHMETIC = (
         nan=always,
         called=(2, 2),
     ),
-    Function("neg", _same_type, lambda args, _kind: -args[0].interval, raises=_negation_raises),
+    Function(
+        "neg",
+        lambda types: types[0] if _numbers(types, 1) else None,
+        lambda args, _kind: -args[0].interval,
+        raises=lambda args, kind: (
+            kind.kind is Kind.INTEGER and not args[0].interval.within(-INT64, INT64)
+        ),
+    ),
 )

@@ -103,10 +103,6 @@ def _image(args: Args, target: SqlType, interval: Interval, limit: int) -> Domai
     return distinct(naive(time).date() for time in times if isinstance(time, datetime))
 
 
-def _nan(args: Args) -> bool:
-    return args[0].type.kind is Kind.VARCHAR
-
-
 def cast_to(target: SqlType) -> Function:
     """Return CAST to a type, as a function of one argument.
 
@@ -119,4 +115,11 @@ def cast_to(target: SqlType) -> Function:
         allowed = SOURCES.get(target.kind, frozenset()) | {Kind.NULL}
         return target if len(types) == 1 and types[0].kind in allowed else None
 
-    return Function("cast", result_type, _interval, raises=_raises, nan=_nan, image=_image)
+    return Function(
+        "cast",
+        result_type,
+        _interval,
+        raises=_raises,
+        nan=lambda args: args[0].type.kind is Kind.VARCHAR,
+        image=_image,
+    )

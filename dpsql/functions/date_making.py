@@ -67,15 +67,6 @@ def _always(_args: row.Args, _kind: SqlType) -> bool:
     return True
 
 
-def _time_type(types: row.Types) -> SqlType | None:
-    return row.fixed(TIMESTAMP, *(row.WHOLE,) * 5, frozenset({Kind.DOUBLE}))(types)
-
-
-def _epoch_type(types: row.Types) -> SqlType | None:
-    """Return the type of EPOCH_MS, which converts in both directions."""
-    return row.fixed(TIMESTAMP, row.WHOLE)(types) or row.fixed(INTEGER, row.TEMPORAL)(types)
-
-
 def _counted(unit: timedelta) -> Callable[[row.Args, SqlType], Interval]:
     """Return the interval rule of whole units since 1970, rounded down or up to the next one."""
 
@@ -112,15 +103,6 @@ def _from_epoch(numbers: Interval, unit: timedelta) -> Interval:
 
 def _seconds_later(args: row.Args, _kind: SqlType) -> Interval:
     return _from_epoch(as_double(args[0]), SECOND)
-
-
-def _unknown_end(
-    interval: Callable[[row.Args, SqlType], Interval],
-) -> Callable[[row.Args, SqlType], bool]:
-    """Return a rule that a function raises unless its result is bounded: far moments may
-    not exist.
-    """
-    return lambda args, kind: not interval(args, kind).is_bounded
 
 
 # --- TIME_BUCKET ------------------------------------------------------------------------------
@@ -210,7 +192,12 @@ DATE_MAKING = (
         raises=_always,
         called=(3, 3),
     ),
-    row.Function("make_timestamp", _time_type, _time, raises=_always),
+    row.Function(
+        "make_timestamp",
+        row.fixed(TIMESTAMP, *(row.WHOLE,) * 5, frozenset({Kind.DOUBLE})),
+        _time,
+        raises=_always,
+    ),
     row.Function(
         "to_timestamp",
         row.fixed(TIMESTAMPTZ, row.NUMBERS),
@@ -219,10 +206,13 @@ DATE_MAKING = (
     ),
     row.Function(
         "epoch_ms",
-        _epoch_type,
+        lambda types: (
+            row.fixed(TIMESTAMP, row.WHOLE)(types) or row.fixed(INTEGER, row.TEMPORAL)(types)
+        ),
         _counted(MILLISECOND),
         nulls=dates.any_far,
-        raises=_unknown_end(_counted(MILLISECOND)),
+        # Far moments may not exist.
+        raises=lambda args, kind: not _counted(MILLISECOND)(args, kind).is_bounded,
     ),
     row.Function(
         "epoch_us",
@@ -430,10 +420,13 @@ def _moved(end: Bound | None, step: timedelta) -> datetime | None:
     return dates.later(end, step) if isinstance(end, datetime) else None
 
 
-def _far(args: row.Args, _kind: SqlType) -> bool:
-    return dates.is_far(args[1])
-
-
 ZONED = (
-    row.Function("timezone", _zoned_type, _zoned, raises=_far, accepts=names(ZONES), called=(2, 2)),
+    row.Function(
+        "timezone",
+        _zoned_type,
+        _zoned,
+        raises=lambda args, _kind: dates.is_far(args[1]),
+        accepts=names(ZONES),
+        called=(2, 2),
+    ),
 )

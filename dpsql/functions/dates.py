@@ -280,15 +280,6 @@ def _in_one_year(name: str, inside: Interval) -> Interval | None:
             return None
 
 
-def _has_part(args: tuple[tree.Expression, ...]) -> bool:
-    """Test whether the part is one of PARTS, and for a TIME one of the clock."""
-    return names(CLOCK if row.type_at(args, 1) == tree.TIME else PARTS)(args)
-
-
-def _extraction_raises(args: row.Args, _kind: tree.SqlType) -> bool:
-    return args[1].type in PARTS[part_of(args)].raises_on and is_far(args[1])
-
-
 def _seconds(args: row.Args, _kind: tree.SqlType) -> Interval:
     if args[0].type == tree.TIME:
         return DAY_OF_SECONDS
@@ -320,8 +311,10 @@ DATES = (
         row.fixed(tree.INTEGER, row.TEXT, row.TEMPORAL | {tree.Kind.TIME}),
         _extracted,
         nulls=any_far,
-        raises=_extraction_raises,
-        accepts=_has_part,
+        raises=lambda args, _kind: (
+            args[1].type in PARTS[part_of(args)].raises_on and is_far(args[1])
+        ),
+        accepts=lambda args: names(CLOCK if row.type_at(args, 1) == tree.TIME else PARTS)(args),
     ),
     row.Function(
         "epoch", row.fixed(tree.DOUBLE, row.TEMPORAL | {tree.Kind.TIME}), _seconds, nulls=any_far
@@ -415,11 +408,6 @@ def _days_later(args: row.Args, _kind: tree.SqlType) -> Interval:
     return Interval(None if lo is None else lo.date(), None if hi is None else hi.date())
 
 
-def _days_raise(args: row.Args, kind: tree.SqlType) -> bool:
-    within = args[1].interval.within(-INT32, INT32)
-    return not (within and _days_later(args, kind).is_bounded)
-
-
 def _index(unit: str) -> Callable[[Bound], Fraction]:
     """Return the number of the period of a moment, for units with numbered periods."""
 
@@ -485,10 +473,6 @@ def _last_day(args: row.Args, _kind: tree.SqlType) -> Interval:
     return moments(args[0]).map(last)
 
 
-def _last_days(_args: row.Args, kind: tree.SqlType, interval: Interval, limit: int) -> row.Domain:
-    return every(kind, interval, limit, _next_last_day)
-
-
 def _next_last_day(day: datetime) -> datetime | None:
     """Return the last day of the month after a last day."""
     first = later(day, timedelta(days=1))
@@ -508,7 +492,9 @@ DATE_ARITHMETIC = (
         "add_days",
         row.fixed(tree.DATE, frozenset({tree.Kind.DATE}), row.WHOLE),
         _days_later,
-        raises=_days_raise,
+        raises=lambda args, kind: (
+            not (args[1].interval.within(-INT32, INT32) and _days_later(args, kind).is_bounded)
+        ),
     ),
     row.Function(
         "date_diff",
@@ -535,7 +521,7 @@ DATE_ARITHMETIC = (
         _last_day,
         nulls=any_far,
         raises=lambda args, _kind: is_far(args[0]),
-        image=_last_days,
+        image=lambda _args, kind, interval, limit: every(kind, interval, limit, _next_last_day),
         called=(1, 1),
     ),
 )

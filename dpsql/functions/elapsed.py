@@ -39,10 +39,6 @@ def _whole(args: Args, _kind: SqlType) -> Interval:
     return as_double(args[0]) + margin
 
 
-def _too_long(args: Args, kind: SqlType) -> bool:
-    return not _whole(args, kind).within(-INT64, INT64 - 1024)
-
-
 def months_between(later: datetime, earlier: datetime) -> int:
     """Return the months of AGE, negative where `later` comes first.
 
@@ -111,7 +107,12 @@ def _age_operands(types: Types) -> tuple[SqlType | None, ...]:
 
 
 ELAPSED = (
-    Function("interval_of", fixed(INTERVAL, NUMBERS), _whole, raises=_too_long),
+    Function(
+        "interval_of",
+        fixed(INTERVAL, NUMBERS),
+        _whole,
+        raises=lambda args, kind: not _whole(args, kind).within(-INT64, INT64 - 1024),
+    ),
     Function("interval_us", fixed(INTEGER, LENGTH), lambda args, _kind: args[0].interval),
     Function(
         "age_part",

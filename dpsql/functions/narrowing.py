@@ -17,7 +17,7 @@ from dpsql.functions.registry import facts, literal_facts
 from dpsql.model.comparisons import MIRRORED, against_constant
 from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.intervals import Bound, Facts, Interval, bound_of, distinct
-from dpsql.model.tree import Call, Cast, Expression, Kind, Literal, Ref, SqlType, Value
+from dpsql.model.tree import Call, Cast, Expression, Kind, Literal, Ref, SqlType
 from dpsql.model.walk import walk
 
 
@@ -148,13 +148,8 @@ def _within(facts: Facts, allowed: Interval) -> Facts:
     interval = facts.interval.intersect(allowed.inward(facts.type))
     domain = facts.domain
     if domain is not None:
-        domain = tuple(value for value in domain if _may_lie(value, allowed))
+        domain = tuple(value for value in domain if allowed.admits(value))
     return replace(facts, interval=interval, domain=domain)
-
-
-def _may_lie(value: Value, allowed: Interval) -> bool:
-    place = bound_of(value)
-    return place is None or allowed.contains(place)
 
 
 def _equal(facts: Facts, literal: Literal) -> Facts:

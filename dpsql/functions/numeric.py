@@ -175,14 +175,6 @@ def _few_digits(args: tuple[Expression, ...]) -> bool:
     return kind is None or kind.kind is not Kind.DECIMAL or -digits < kind.precision - kind.scale
 
 
-def _absolute_raises(args: Args, kind: SqlType) -> bool:
-    return kind == INTEGER and not args[0].interval.within(-INT64, INT64)
-
-
-def _sign(args: Args, _kind: SqlType) -> Interval:
-    return Interval(Fraction(-1), Fraction(1)).intersect(args[0].interval.map(_signum))
-
-
 def _signum(end: Bound) -> Fraction:
     assert isinstance(end, Fraction)
     return Fraction((end > 0) - (end < 0))
@@ -203,15 +195,6 @@ def image(function: Callable[[float], float], source: Interval) -> Interval:
 
 def _not_negative(interval: Interval) -> bool:
     return isinstance(interval.lo, Fraction) and interval.lo >= 0
-
-
-def _square_root(args: Args, _kind: SqlType) -> Interval:
-    inside = as_double(args[0]).intersect(POSITIVE)
-    return image(math.sqrt, inside).intersect(POSITIVE)
-
-
-def _exponential(args: Args, _kind: SqlType) -> Interval:
-    return image(math.exp, as_double(args[0])).intersect(POSITIVE)
 
 
 def negative_nan(args: Args) -> bool:
@@ -248,11 +231,6 @@ def _power(args: Args, _kind: SqlType) -> Interval:
     return reduce(Interval.union, corners).intersect(POSITIVE)
 
 
-def _power_nan(args: Args) -> bool:
-    whole = isinstance(args[1].point, int)
-    return not (whole or _not_negative(args[0].interval))
-
-
 NUMERIC = (
     Function(
         "local_estimate",
@@ -264,10 +242,17 @@ NUMERIC = (
         "abs",
         _same,
         lambda args, _kind: abs(args[0].interval),
-        raises=_absolute_raises,
+        raises=lambda args, kind: kind == INTEGER and not args[0].interval.within(-INT64, INT64),
         called=(1, 1),
     ),
-    Function("sign", fixed(INTEGER, NUMBERS), _sign, called=(1, 1)),
+    Function(
+        "sign",
+        fixed(INTEGER, NUMBERS),
+        lambda args, _kind: Interval(Fraction(-1), Fraction(1)).intersect(
+            args[0].interval.map(_signum)
+        ),
+        called=(1, 1),
+    ),
     Function(
         "round",
         _rounded_type,
@@ -290,7 +275,9 @@ NUMERIC = (
     Function(
         "sqrt",
         fixed(DOUBLE, NUMBERS),
-        _square_root,
+        lambda args, _kind: image(math.sqrt, as_double(args[0]).intersect(POSITIVE)).intersect(
+            POSITIVE
+        ),
         raises=_negative_raises,
         nan=negative_nan,
         called=(1, 1),
@@ -303,8 +290,19 @@ NUMERIC = (
         nan=negative_nan,
         called=(1, 1),
     ),
-    Function("exp", fixed(DOUBLE, NUMBERS), _exponential, called=(1, 1)),
-    Function("pow", fixed(DOUBLE, NUMBERS, NUMBERS), _power, nan=_power_nan, called=(2, 2)),
+    Function(
+        "exp",
+        fixed(DOUBLE, NUMBERS),
+        lambda args, _kind: image(math.exp, as_double(args[0])).intersect(POSITIVE),
+        called=(1, 1),
+    ),
+    Function(
+        "pow",
+        fixed(DOUBLE, NUMBERS, NUMBERS),
+        _power,
+        nan=lambda args: not (isinstance(args[1].point, int) or _not_negative(args[0].interval)),
+        called=(2, 2),
+    ),
 )
 
 
@@ -437,11 +435,6 @@ def _complement(args: Args, _kind: SqlType) -> Interval:
     return Interval(lower, upper)
 
 
-def _bucket_type(types: Types) -> SqlType | None:
-    fits = len(types) == 4 and all(t.is_numeric for t in types)  # noqa: PLR2004
-    return INTEGER if fits and types[3] == INTEGER else None
-
-
 def _buckets(args: Args, _kind: SqlType) -> Interval:
     count = args[3].point
     most = count + 1 if isinstance(count, int) else MOST_BUCKETS + 1
@@ -499,5 +492,13 @@ INTEGERS = (
     Function("isinf", fixed(BOOLEAN, OPEN_ENDED), called=(1, 1)),
     Function("isfinite", fixed(BOOLEAN, OPEN_ENDED), called=(1, 1)),
     Function("signbit", fixed(BOOLEAN, FLOATING), called=(1, 1)),
-    Function("width_bucket", _bucket_type, _buckets, accepts=_true_buckets, called=(4, 4)),
+    Function(
+        "width_bucket",
+        lambda types: (
+            INTEGER if types[3:] == (INTEGER,) and all(t.is_numeric for t in types) else None
+        ),
+        _buckets,
+        accepts=_true_buckets,
+        called=(4, 4),
+    ),
 )

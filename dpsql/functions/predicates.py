@@ -13,16 +13,8 @@ def _comparison_type(types: row.Types) -> SqlType | None:
     return BOOLEAN if len(types) == 2 and common_type(types) is not None else None  # noqa: PLR2004
 
 
-def _membership_type(types: row.Types) -> SqlType | None:
-    return BOOLEAN if len(types) > 1 and common_type(types) is not None else None
-
-
 def _logic_type(types: row.Types) -> SqlType | None:
     return BOOLEAN if types and all(t.kind in row.TRUTH for t in types) else None
-
-
-def _test_type(types: row.Types) -> SqlType | None:
-    return BOOLEAN if len(types) == 1 else None
 
 
 def _like_type(types: row.Types) -> SqlType | None:
@@ -76,10 +68,6 @@ def _or_values(args: row.Args, *_: object) -> row.Domain:
     return tuple(truth for truth in (False, True) if possible[truth])
 
 
-def _not_values(args: row.Args, *_: object) -> row.Domain:
-    return tuple(truth for truth in (False, True) if _may_be(not truth, args[0]))
-
-
 def _not_after(a: Bound | None, b: Bound | None) -> bool:
     """Test whether a lower end is at most an upper end."""
     return a is None or b is None or a <= b  # type: ignore[operator]
@@ -124,12 +112,26 @@ PREDICATES = (
     *map(_comparison, TRUE_IF),
     row.Function("is_distinct", _comparison_type, operands=converted, nulls=row.never),
     row.Function("is_not_distinct", _comparison_type, operands=converted, nulls=row.never),
-    row.Function("in", _membership_type, operands=converted, image=_membership_values),
-    row.Function("is_null", _test_type, nulls=row.never, image=_null_values),
+    row.Function(
+        "in",
+        lambda types: BOOLEAN if len(types) > 1 and common_type(types) is not None else None,
+        operands=converted,
+        image=_membership_values,
+    ),
+    row.Function(
+        "is_null",
+        lambda types: BOOLEAN if len(types) == 1 else None,
+        nulls=row.never,
+        image=_null_values,
+    ),
     row.Function("and", _logic_type, image=_and_values),
     row.Function("or", _logic_type, image=_or_values),
     row.Function(
-        "not", lambda types: _logic_type(types) if len(types) == 1 else None, image=_not_values
+        "not",
+        lambda types: _logic_type(types) if len(types) == 1 else None,
+        image=lambda args, *_: tuple(
+            truth for truth in (False, True) if _may_be(not truth, args[0])
+        ),
     ),
     row.Function("like", _like_type, accepts=_well_escaped),
     row.Function(

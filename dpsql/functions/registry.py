@@ -232,9 +232,4 @@ def _possible(values: Sequence[tree.Value], interval: Interval) -> tuple[tree.Va
     if len(whole) == len(values) and isinstance(lo, Fraction) and isinstance(hi, Fraction):
         least, most = ceil(lo), floor(hi)
         return tuple(value for value in whole if least <= value <= most)
-    return tuple(value for value in values if _may_be(value, interval))
-
-
-def _may_be(value: tree.Value, interval: Interval) -> bool:
-    place = bound_of(value)
-    return place is None or interval.contains(place)
+    return tuple(value for value in values if interval.admits(value))

@@ -66,11 +66,6 @@ def _too_far(args: Args, _kind: SqlType) -> bool:
     return not all(arg.interval.within(-FARTHEST, FARTHEST) for arg in args[1:])
 
 
-def _uncounted(args: Args) -> bool:
-    """Test whether the result may be NULL: a NULL argument, or a count of more than 64 bits."""
-    return any_nullable(args) or not args[1].interval.within(-INT64, INT64)
-
-
 def _is_short(args: tuple[Expression, ...]) -> bool:
     """Test for literals with a replacement not much longer than the search text."""
     sought, replacement = value_at(args, 1), value_at(args, 2)
@@ -99,7 +94,7 @@ STRINGS = (
     Function(
         "repeat",
         fixed(VARCHAR, TEXT, WHOLE),
-        nulls=_uncounted,
+        nulls=lambda args: any_nullable(args) or not args[1].interval.within(-INT64, INT64),
         accepts=_is_repetition,
         called=(2, 2),
     ),
@@ -141,11 +136,6 @@ def _padded(args: tuple[Expression, ...]) -> bool:
 def _part(args: tuple[Expression, ...]) -> bool:
     position = value_at(args, 2)
     return type(position) is int and 0 < abs(position) <= LONGEST_TEXT
-
-
-def _joined(types: Types) -> SqlType | None:
-    fits = len(types) > 1 and all(t.kind in TEXT for t in types)
-    return VARCHAR if fits else None
 
 
 def _wide_or_null(args: Args) -> bool:
@@ -192,7 +182,12 @@ TEXTS = (
         "translate", fixed(VARCHAR, TEXT, TEXT, TEXT), accepts=literal_at(1, 2), called=(3, 3)
     ),
     # NULL parts are skipped.
-    Function("concat_ws", _joined, nulls=lambda args: args[0].nullable, called=(2, None)),
+    Function(
+        "concat_ws",
+        lambda types: VARCHAR if len(types) > 1 and all(t.kind in TEXT for t in types) else None,
+        nulls=lambda args: args[0].nullable,
+        called=(2, None),
+    ),
     Function("json_text", lambda types: VARCHAR if len(types) == 1 else None),
     Function("ascii", fixed(INTEGER, TEXT), CODE_POINTS, called=(1, 1)),
     Function("unicode", fixed(INTEGER, TEXT), CODE_POINTS, called=(1, 1)),
@@ -259,11 +254,6 @@ def _are_flags(flags: object, allowed: str) -> bool:
     return isinstance(flags, str) and set(flags) <= set(allowed)
 
 
-def _is_match(args: tuple[Expression, ...]) -> bool:
-    flags = args[2:] == () or _are_flags(value_at(args, 2), "cims")
-    return flags and groups_of(value_at(args, 1)) is not None
-
-
 def _is_extraction(args: tuple[Expression, ...]) -> bool:
     groups, group = groups_of(value_at(args, 1)), value_at(args, 2) if args[2:] else 0
     flags = args[3:] == () or _are_flags(value_at(args, 3), "cims")
@@ -282,7 +272,15 @@ def _is_replacement(args: tuple[Expression, ...]) -> bool:
 
 PATTERNS = (
     *(
-        Function(name, fixed(BOOLEAN, TEXT, TEXT, TEXT, least=2), accepts=_is_match, called=(2, 3))
+        Function(
+            name,
+            fixed(BOOLEAN, TEXT, TEXT, TEXT, least=2),
+            accepts=lambda args: (
+                (args[2:] == () or _are_flags(value_at(args, 2), "cims"))
+                and groups_of(value_at(args, 1)) is not None
+            ),
+            called=(2, 3),
+        )
         for name in ("regexp_matches", "regexp_full_match")
     ),
     Function(
@@ -349,11 +347,12 @@ def _fits(name: str) -> Callable[[tuple[Expression, ...]], bool]:
     return accepts
 
 
-def _formatted(types: Types) -> SqlType | None:
-    return VARCHAR if types and types[0].kind in TEXT else None
-
-
 FORMATS = tuple(
-    Function(name, _formatted, accepts=_fits(name), called=(1, None))
+    Function(
+        name,
+        lambda types: VARCHAR if types and types[0].kind in TEXT else None,
+        accepts=_fits(name),
+        called=(1, None),
+    )
     for name in ("printf", "format")
 )

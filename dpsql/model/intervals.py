@@ -61,6 +61,11 @@ class Interval:
         bottom, top = _ends(self)
         return lo <= bottom and top <= hi
 
+    def admits(self, value: Value) -> bool:
+        """Test whether a value lies inside; values without an end, such as NULL, do."""
+        place = bound_of(value)
+        return place is None or self.contains(place)
+
     def __neg__(self) -> Interval:
         bottom, top = _ends(self)
         return _interval(-top, -bottom)
