@@ -203,7 +203,7 @@ def test_a_wrong_margin_would_be_seen() -> None:
         ("SELECT COUNT(*) > 3 AS many, 7 AS seven FROM customers", (None, None)),
         ("SELECT MAX(code) AS c FROM countries", (None,)),
         (
-            "SELECT MEDIAN(n) FROM (SELECT segment, COUNT(*) AS n FROM customers GROUP BY 1) AS t",
+            "SELECT MAD(n) AS m FROM (SELECT vip, COUNT(*) AS n FROM customers GROUP BY 1) AS t",
             ("unknown",),
         ),
         (
@@ -236,8 +236,12 @@ def test_what_is_exact_known_and_unknown(sql: str, errors: tuple[str | None, ...
         ("SUM(n) OVER (ORDER BY n)", "unknown"),
         ("SUM(7) FILTER (WHERE n > 3) OVER ()", "unknown"),
         ("NTH_VALUE(n, 1) OVER (ORDER BY segment)", "known"),
-        ("FIRST_VALUE(n IGNORE NULLS) OVER (ORDER BY segment)", "unknown"),
-        ("LAG(n, 0, 5) OVER (ORDER BY segment)", "unknown"),
+        ("FIRST_VALUE(n IGNORE NULLS) OVER (ORDER BY segment)", "known"),
+        ("FIRST_VALUE(NULLIF(n, 3) IGNORE NULLS) OVER (ORDER BY segment)", "unknown"),
+        ("LAG(n, 0, 5) OVER (ORDER BY segment)", "known"),
+        ("LAG(n, 0, n) OVER (ORDER BY segment)", "unknown"),
+        ("STDDEV(n) OVER ()", "known"),
+        ("MEDIAN(n) OVER ()", "known"),
         ("LENGTH(FIRST_VALUE(segment) OVER (ORDER BY n))", "unknown"),
     ],
 )
@@ -258,7 +262,16 @@ def test_windows_over_noise(value: str, error: str | None) -> None:
         ("SUM(DISTINCT n)", "unknown"),
         ("FIRST(7 ORDER BY n)", "unknown"),
         ("ARG_MAX(7, n)", "unknown"),
-        ("STDDEV(n)", "unknown"),
+        ("STDDEV(n)", "known"),
+        ("STDDEV(n) FILTER (WHERE n > 3)", "unknown"),
+        ("KURTOSIS(n)", "unknown"),
+        ("MEDIAN(n)", "known"),
+        ("QUANTILE_DISC(n, 0.9)", "known"),
+        ("FIRST(n ORDER BY segment)", "known"),
+        ("MAX_BY(n, segment)", "known"),
+        ("COVAR_POP(n, LENGTH(segment))", "known"),
+        ("COVAR_POP(n, n)", "unknown"),
+        ("REGR_COUNT(n, LENGTH(segment))", None),
         ("STRING_AGG(segment, '-' ORDER BY n)", None),  # not a number
     ],
 )

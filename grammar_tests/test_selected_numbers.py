@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from decimal import Decimal
 from functools import cache
 from math import isfinite
+from statistics import median
 
 import pytest
 
@@ -26,6 +28,7 @@ HIGHEST = f"{MONTHS} ORDER BY n DESC LIMIT 3"
 LOWEST = f"{MONTHS} ORDER BY n LIMIT 3"
 LATER = f"{MONTHS} ORDER BY n DESC LIMIT 2 OFFSET 1"
 LARGEST = f"SELECT MAX(n) AS x FROM ({MONTHS}) AS t"
+MIDDLE = f"SELECT MEDIAN(n) AS x FROM ({MONTHS}) AS t"
 OF_ALL = f"SELECT m, MIN(n) OVER () AS x FROM ({MONTHS}) AS t ORDER BY m LIMIT 1"
 NOTHING = Literal(1.0, DOUBLE)
 LEAST, FEW = 0.93, 400
@@ -57,7 +60,8 @@ def coverage(sql: str, accountant: str, draws: int, spread: int = 0) -> tuple[fl
     """The share of intervals that hold the plain number, and the last half-width."""
     prepared, engine = plan_of(sql, accountant, spread), months(spread)[1]
     true = {row[0]: row[1] for row in engine.connection.execute(MONTHS).fetchall()}
-    ends = {"MAX(n) AS": max, "MIN(n) OVER": min}
+    ends: dict[str, Callable[[Iterable[int]], float]]
+    ends = {"MAX(n) AS": max, "MIN(n) OVER": min, "MEDIAN(n)": median}
     end = next((each(true.values()) for text, each in ends.items() if text in sql), None)
     held, margin = [], 0.0
     for answer in accuracy_kit.draws(prepared, engine, draws):
@@ -70,7 +74,7 @@ def coverage(sql: str, accountant: str, draws: int, spread: int = 0) -> tuple[fl
 
 
 @pytest.mark.full("thousands of answers")
-@pytest.mark.parametrize("sql", [HIGHEST, LOWEST, LATER, LARGEST, OF_ALL])
+@pytest.mark.parametrize("sql", [HIGHEST, LOWEST, LATER, LARGEST, MIDDLE, OF_ALL])
 @pytest.mark.parametrize("accountant", ["zcdp", pytest.param("pure", marks=pytest.mark.campaign)])
 def test_all_selected_numbers_hold_the_plain_numbers(sql: str, accountant: str) -> None:
     share, _ = coverage(sql, accountant, FEW)

@@ -34,10 +34,10 @@ from dpsql.model.walk import refs, substitute, walk_nodes
 
 NAN = Literal(float("nan"), DOUBLE)
 
-_HALF = NormalDist().inv_cdf(0.975)
+HALF = NormalDist().inv_cdf(0.975)
 """The 95 % half-width in standard errors."""
 
-_FAR = 1.9
+FAR = 1.9
 """Number of standard errors in a step, almost a 95 % half-width."""
 
 _LOST = 4.0
@@ -180,10 +180,10 @@ def _added(
 
 def _of_root(square: Expression, error: Expression) -> Expression:
     """Return the error of a square root, from the ends of the square's 95 % interval."""
-    half = error * _HALF
+    half = error * HALF
     ends = (square + half, scalar("greatest", square - half, 0.0))
     root = scalar("sqrt", square)
-    return scalar("greatest", *(_distance(scalar("sqrt", end), root) for end in ends)) / _HALF
+    return scalar("greatest", *(_distance(scalar("sqrt", end), root) for end in ends)) / HALF
 
 
 def _unclamped(expression: Expression) -> tuple[Expression, Expression | None]:
@@ -194,7 +194,7 @@ def _unclamped(expression: Expression) -> tuple[Expression, Expression | None]:
     """
     match expression:
         case Call("least", (Call("greatest", (inner, Literal(float(low)))), Literal(float(high)))):
-            return inner, Literal((high - low) / _HALF, DOUBLE)
+            return inner, Literal((high - low) / HALF, DOUBLE)
         case Call("mul", (factor, other)):
             inner, most = _unclamped(factor)
             if most is not None:
@@ -216,18 +216,18 @@ def _change(expression: Expression, steps: Mapping[int, Expression]) -> Expressi
     if _is_linear(expression):
         return _distance(near, expression)
     changes = []
-    for factor in (_FAR, -_FAR):
+    for factor in (FAR, -FAR):
         change = _distance(_moved(expression, steps, factor), expression)
         calls = (node for node in walk_nodes(expression) if isinstance(node, Call))
         divisors = dict.fromkeys(call.args[1] for call in calls if call.function == "div")
         for divisor in divisors:
             if not refs(divisor) & steps.keys() or _never_negative(divisor):
                 continue  # it does not move with the bases, or may not change its sign
-            reach = _LOST / _FAR if _is_linear(divisor) else 1.0
+            reach = _LOST / FAR if _is_linear(divisor) else 1.0
             moved = divisor * _moved(divisor, steps, factor * reach)
             change = when(moved.le(0.0), NAN, change)
         changes.append(scalar("coalesce", change, NAN))
-    return scalar("greatest", *changes) / _FAR
+    return scalar("greatest", *changes) / FAR
 
 
 def _moved(expression: Expression, steps: Mapping[int, Expression], factor: float) -> Expression:

@@ -375,9 +375,11 @@ class _Tracer:
         below: list[algebra.WindowItem],
         error: tree.Expression,
     ) -> tree.Expression:
-        """Return the error of MIN or MAX; windows `below` hold the extremes."""
+        """Return the error of MIN, MAX or a quantile; windows `below` hold the extremes. All rows
+        are rivals of a quantile.
+        """
         rivals: tree.Expression = tree.Literal(1.0, tree.DOUBLE)
-        if self.selection.selected:
+        if self.selection.selected and call.function in ("min", "max"):
             cut = self.identities.field("cut", tree.DOUBLE)
             by = tuple(key.expression for key in relation.keys)
             value = call.args[0].to(tree.DOUBLE)

@@ -16,6 +16,7 @@ from dpsql.compiler.errors.bias_ends import Ends, rest_ends, total_ends
 from dpsql.compiler.errors.expression_errors import or_zero, remaining
 from dpsql.compiler.errors.noisy_columns import Traced, is_linear
 from dpsql.compiler.errors.selection_errors import Selection, error_of_extreme
+from dpsql.compiler.errors.spread_errors import ALONG, SPREADS, error_along, error_of_spread
 from dpsql.compiler.resolve.scopes import Identities
 from dpsql.model import tree
 from dpsql.model.algebra import Item, Project, Window, WindowItem
@@ -31,7 +32,8 @@ def is_noisy(source: Traced, call: tree.AggregateCall | tree.WindowCall) -> bool
     """
     if source.selected:
         return True
-    if call.function == "count" and not call.distinct and all(map(source.is_certain, call.args)):
+    counts = call.function in ("count", "regr_count") and not call.distinct
+    if counts and all(map(source.is_certain, call.args)):
         return source.is_noisy(*children(call)[len(call.args) :])
     return source.is_noisy(*children(call))
 
@@ -45,9 +47,10 @@ def argument_error(
     others = children(call)[1:]
     if not call.args or call.distinct or source.selected or source.is_noisy(*others):
         return None
-    defaults = call.args[2:]
     skips = isinstance(call, tree.WindowCall) and call.ignore_nulls
-    return None if defaults or skips else source.error_in_total(call.args[0])
+    if skips and not source.is_certain(call.args[0]):
+        return None
+    return source.error_in_total(call.args[0])
 
 
 def error_of_many(
@@ -65,21 +68,28 @@ def error_of_many(
     """
     if error is None:
         return None
+    apart = not any(source.origin[base].many for base in source.bases(call.args[0]))
     match call.function:
         case "sum" | "avg":
             error = of_counted(call.args[0], error)
-            apart = not any(source.origin[base].many for base in source.bases(call.args[0]))
             total = named("sum", error * error if apart else error)
             total = tree.scalar("sqrt", total) if apart else total
             if call.function == "sum":
                 return total
             return total / named("count", call.args[0]).to(tree.DOUBLE)
-        case "min" | "max":
+        case "min" | "max" | "median" | "quantile_cont" | "quantile_disc":
             return extreme(error)
-        case "any_value":
+        case "any_value" | "first" | "last" | "arg_max" | "arg_min":
             return named("max", error)
         case "lag" | "lead" | "first_value" | "last_value" | "nth_value":
-            return named(call.function, error)
+            skips = isinstance(call, tree.WindowCall) and call.ignore_nulls
+            return named(
+                call.function, tree.when(call.args[0].is_null(), None, error) if skips else error
+            )
+        case function if function in SPREADS and apart:
+            return error_of_spread(function, call.args[0], of_counted(call.args[0], error), named)
+        case function if function in ALONG and apart:
+            return error_along(call, of_counted(call.args[0], error), named)
         case _:
             return None
 
@@ -235,9 +245,12 @@ class _Windows:
         self._meaning[item.field.id] = whole
 
     def _extreme(self, call: tree.WindowCall, error: tree.Expression) -> tree.Expression:
-        """Return the error of MIN or MAX. In a moving frame all rows count as rivals."""
+        """Return the error of MIN, MAX or a quantile. In a moving frame all rows count as rivals,
+        and for quantiles.
+        """
         rivals: tree.Expression = tree.Literal(1.0, tree.DOUBLE)
-        if call.frame is None and not call.order_by and self._selection.selected:
+        whole = call.frame is None and not call.order_by and call.function in ("min", "max")
+        if whole and self._selection.selected:
             cut = self._identities.field("cut", tree.DOUBLE)
             self._below.append(WindowItem(cut, replace(call, args=(call.args[0].to(tree.DOUBLE),))))
             rivals = self._selection.is_near(call.args[0], cut.ref, error)
@@ -251,10 +264,11 @@ class _Windows:
             self._biased[base] = ends
 
     def _named(self, call: tree.WindowCall, function: str, arg: tree.Expression) -> tree.Expression:
-        """Return a hidden column: another function over the same rows."""
+        """Return a hidden column: another function over the same rows. A default has no error."""
         kind = tree.INTEGER if function == "count" else tree.DOUBLE
         hidden = self._identities.field("error", kind)
-        args = (arg, *call.args[1:]) if function == call.function else (arg,)
+        others = (*call.args[1:2], *(tree.operand(0.0) for _ in call.args[2:]))
+        args = (arg, *others) if function == call.function else (arg,)
         new = replace(call, function=function, args=args, type=kind)
         self._hidden.append(WindowItem(hidden, new))
         return tree.Ref(hidden.id, kind)
