@@ -17,15 +17,21 @@ from dpsql.policy.value_reader import UNDECIDED
 
 _INTEGERS = frozenset(
     "age qty quantity count items pieces visits units rank year quarter month week weekday hour "
-    "minute floor rooms children".split()
+    "minute floor rooms beds children days nights doses dispenses refills".split()
 )
 _AMOUNTS = frozenset(
     "amount price cost spend spent spending total subtotal revenue sales salary income wage weight "
     "height score rate value balance fee tax discount charge payment ms seconds minutes hours "
-    "duration length size percent share temperature distance".split()
+    "duration length size percent share temperature distance coverage dose pressure".split()
 )
 _DAYS = frozenset("date day dob birthday birthdate dt".split())
-_TIMES = frozenset("time timestamp datetime ts at".split())
+_TIMES = frozenset("time timestamp datetime ts at start stop begin end started ended".split())
+_MEASURES = frozenset("value result".split())
+"""Names of numbers with a unit of measurement, which stands in a column of its own."""
+
+_RUN_TOGETHER = re.compile("(?!candidate|mandate).+(date|time|cost|price|amount|quantity)")
+"""Names whose words are not separated, as BIRTHDATE and TOTALCOST."""
+
 _FLAGS = frozenset("is has was flag".split())
 
 
@@ -42,8 +48,12 @@ def type_by_name(name: str) -> str:
 
     >>> [type_by_name(n) for n in ("person_id", "age", "spend", "day", "created_at", "city")]
     ['VARCHAR', 'BIGINT', 'DOUBLE', 'DATE', 'TIMESTAMP', 'VARCHAR']
+    >>> [type_by_name(n) for n in ("START", "DEATHDATE", "TOTALCOST", "candidate")]
+    ['TIMESTAMP', 'DATE', 'DOUBLE', 'VARCHAR']
     """
     own = words(name) or (name.lower(),)
+    if match := _RUN_TOGETHER.fullmatch(own[-1]):
+        own = (*own, match[1])
     if own[-1] in ROW_WORDS:
         return "VARCHAR"
     if own[0] in _FLAGS or own[-1] == "flag":
@@ -55,8 +65,18 @@ def type_by_name(name: str) -> str:
 
 
 def columns_by_name(names: Sequence[str]) -> tuple[FileColumn, ...]:
-    """Return columns with the types that their names suggest."""
-    return tuple(FileColumn(name, type_by_name(name)) for name in names)
+    """Return columns with the types that their names suggest.
+
+    Beside a column of values, `units` are names of units of measurement.
+
+    >>> [(c.name, c.type) for c in columns_by_name(("VALUE", "UNITS"))]
+    [('VALUE', 'DOUBLE'), ('UNITS', 'VARCHAR')]
+    """
+    measured = not _MEASURES.isdisjoint(name.lower() for name in names)
+    return tuple(
+        FileColumn(name, "VARCHAR" if measured and name.lower() == "units" else type_by_name(name))
+        for name in names
+    )
 
 
 def section_lines(database: Database, table: str, header: str, source: TypesFrom) -> Iterator[str]:
