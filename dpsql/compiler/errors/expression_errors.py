@@ -17,6 +17,7 @@ from statistics import NormalDist
 import numpy as np
 
 from dpsql import functions
+from dpsql.compiler.errors import ratio_errors
 from dpsql.compiler.resolve.typing import type_of
 from dpsql.model.dataclass import dataclass
 from dpsql.model.tree import (
@@ -32,7 +33,7 @@ from dpsql.model.tree import (
 )
 from dpsql.model.walk import refs, substitute, walk_nodes
 
-NAN = Literal(float("nan"), DOUBLE)
+NAN = ratio_errors.NAN
 
 HALF = NormalDist().inv_cdf(0.975)
 """The 95 % half-width in standard errors."""
@@ -85,15 +86,37 @@ def error_of(
     weighed = _of_weighed(inner, errors) if most is None and not joint else None
     if weighed is not None:
         return weighed
+    error = _of_ratio(inner, errors, joint) or _of_changes(inner, errors, joint)
+    return error if most is None or error is NAN else scalar("least", error, most)
+
+
+def _of_changes(
+    expression: Expression, errors: Mapping[int, Expression], joint: Sequence[Joint]
+) -> Expression:
+    """Return the root of the summed squared changes when each base moves."""
     squares = []
     for moves in _moves(errors, joint):
-        changes = [_change(inner, steps) for steps in moves]
+        changes = [_change(expression, steps) for steps in moves]
         if None in changes:
             return NAN
         change = reduce(add, (c for c in changes if c is not None))
         squares.append(scalar("pow", change, 2.0))
-    error = scalar("coalesce", scalar("sqrt", reduce(add, squares)), NAN)
-    return error if most is None else scalar("least", error, most)
+    return scalar("coalesce", scalar("sqrt", reduce(add, squares)), NAN)
+
+
+def _of_ratio(
+    expression: Expression, errors: Mapping[int, Expression], joint: Sequence[Joint]
+) -> Expression | None:
+    """Return the error of a ratio of two sums of multiples of bases; None for others."""
+    parts = ratio_errors.fraction(expression)
+    if parts is None or any(each.correlation is None for each in joint):
+        return None
+    top, bottom = map(slopes_of, parts)
+    if top is None or bottom is None:
+        return None
+    moved = ratio_errors.moved
+    moves = [(moved(top, each), moved(bottom, each)) for (each,) in _moves(errors, joint)]
+    return ratio_errors.error_of_ratio(*parts, moves, HALF)
 
 
 def _of_sum(
