@@ -88,10 +88,17 @@ def errors(sql: str) -> list[float | None]:
     return list(compiled(sql, *shop()).rewritten.expected)
 
 
+OF_GROUPS = ("aggregates", "by key", "a total beside rows")
+"""Forms that are refused over private keys alone, or answered for all keys, released or not."""
+
+
 @pytest.mark.full("further data sets, and all their neighbours")
 @pytest.mark.parametrize("source", SELECTED)
 def test_what_is_made_of_selected_rows_has_no_known_error(source: str) -> None:
+    private = source in ("private keys", "keys alone", "a condition on private keys")
     for form, sql in FORMS.items():
+        if private and form in OF_GROUPS:
+            continue
         found = errors(sql.format(SELECTED[source]))
         assert all(e is not None and isnan(e) for e in found), form
 
@@ -134,8 +141,9 @@ def test_the_number_of_noisy_numbers_is_exact() -> None:
 @pytest.mark.parametrize(
     ("sql", "hint"),
     [
-        (f"SELECT COUNT(*) FROM ({PRIVATE}) AS t", "COUNT(DISTINCT k) tells, with a known error"),
-        ("SELECT COUNT(*) FROM (SELECT city, age FROM customers GROUP BY 1, 2) AS t", "city, age"),
+        (f"SELECT k, COUNT(*) OVER () FROM ({PRIVATE}) AS t", "COUNT(DISTINCT k) tells, with"),
+        ("SELECT city, age, COUNT(*) OVER () FROM customers GROUP BY 1, 2", "city, age"),
+        (f"SELECT COUNT(*) FROM ({PRIVATE}) AS t", None),
         ("SELECT DISTINCT city, COUNT(*) OVER () FROM customers GROUP BY city", "DISTINCT city"),
         (f"SELECT COUNT(*) FROM ({PUBLIC}) AS t", None),
         (f"SELECT SUM(n) FROM ({PRIVATE}) AS t", None),

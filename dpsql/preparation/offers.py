@@ -332,6 +332,23 @@ def _partition_by_unit(case: RefusedText) -> Iterator[Offer]:
     yield _offer(text, f"ranks or sums within each {key}")
 
 
+def _groups_within_units(case: RefusedText) -> Iterator[Offer]:
+    """Group by the unit's key too, where groups of many units would be aggregated."""
+    if not case.refused.facts.get("groups"):
+        return
+    select, unit = case.selects[0], case.policy.unit
+    for alias, name in _table_names(case, select):
+        table = case.policy.table(name)
+        link = None if table is None else table.link
+        key = unit.key if name == unit.table.lower() else link.column if link else ""
+        if key and (name == unit.table.lower() or (link and link.table == unit.table)):
+            end = Span(select.items[-1].stop, select.items[-1].stop)
+            edits = [(end, f", {alias}.{key}")]
+            if "group" in select.heads:
+                edits.append(select.grouping(f"{alias}.{key}"))
+            yield _offer(select.edit(*edits).sql, f"has groups for each {key}")
+
+
 def _ranks_of_values(case: RefusedText) -> Iterator[Offer]:
     """Leave rows without a value out of ranks by it, since NULL has no place in a quantile."""
     if "window" not in case.fact("construct"):
@@ -412,23 +429,7 @@ def _one_period(case: RefusedText) -> Iterator[Offer]:
 
 def _table_names(case: RefusedText, select: WrittenSelect) -> list[tuple[str, str]]:
     """Return the names of the tables in FROM with what they are called there."""
-    tables = {table.name.lower() for table in case.policy.tables}
-    body = select.body("from")
-    inside = [w for w in select.words if body and body.start <= w.start < body.stop]
-    names = []
-    for number, word in enumerate(inside):
-        before = inside[number - 1].value if number else ","
-        if word.value not in tables or before not in (",", "join", "("):
-            continue
-        after = inside[number + 1 : number + 3]
-        if after and after[0].value == "as":
-            after = after[1:]
-        aliased = after and after[0].kind is WordKind.NAME and after[0].value not in _JOIN_WORDS
-        names.append((after[0].text if aliased else word.text, word.value))
-    return names
-
-
-_JOIN_WORDS = frozenset("join inner left right full cross natural asof on using where".split())
+    return select.sources(frozenset(table.name.lower() for table in case.policy.tables))
 
 
 def _tables_with(case: RefusedText, column: str) -> set[str]:
@@ -584,6 +585,7 @@ MAKERS: dict[Reason, tuple[Maker, ...]] = {
     Reason.UNSUPPORTED_PRIVATE_OPERATOR: (
         _one_period,
         _not_null,
+        _groups_within_units,
         _ranks_of_values,
         _partition_by_unit,
         _without_limit,

@@ -39,6 +39,7 @@ from dpsql.compiler.plan.published_keys import ShownKeys, TopKeys, TrialKeys
 from dpsql.compiler.plan.wide_tables import adds_up, wide_table
 from dpsql.compiler.resolve.first_rows import as_ranks
 from dpsql.compiler.resolve.grid import on_grid
+from dpsql.compiler.resolve.group_totals import as_totals
 from dpsql.compiler.resolve.joined_rows import limit_joined_sides, replace_by_existence
 from dpsql.compiler.resolve.key_filters import behind_groups
 from dpsql.compiler.resolve.randomized_columns import Debiased, debiased
@@ -282,7 +283,7 @@ class _Plans:
         except Refused as refused:
             if refused.reason not in (Reason.UNSUPPORTED_PRIVATE_OPERATOR, Reason.TOO_LARGE):
                 raise
-            other, notices = self._otherwise(resolved.relation, refused.reason)
+            other, notices = self._otherwise(resolved.relation, refused)
             if other is resolved.relation:
                 raise
             tracked = self.tracked(Resolved(other))
@@ -291,11 +292,14 @@ class _Plans:
         return Resolved(other), replace(tracked, notices=(*tracked.notices, *notices))
 
     def _otherwise(
-        self, relation: Relation, reason: Reason
+        self, relation: Relation, refused: Refused
     ) -> tuple[Relation, tuple[AnsweredAs, ...]]:
         """Return a refused relation in the forms that have a rule."""
-        if reason is Reason.TOO_LARGE:
+        if refused.reason is Reason.TOO_LARGE:
             return self._with_fewer_rows(relation)
+        groups = refused.facts.get("groups")
+        if isinstance(groups, tuple):
+            return as_totals(relation, frozenset(groups), self.policy, self.identities), ()
         policy, identities, notices = self.policy, self.identities, list[AnsweredAs]()
         beside = beside_rows(relation, policy)
         ranked = as_aggregates(beside, policy, identities)

@@ -18,6 +18,7 @@ from dpsql.model.tree import Span
 
 _CLAUSES = tuple("from where group having qualify window order limit offset fetch".split())
 _ENDS = frozenset(("union", "intersect", "except", ";"))
+_JOIN_WORDS = frozenset("join inner left right full cross natural asof on using where".split())
 _AFTER = {clause: _CLAUSES[place + 1 :] for place, clause in enumerate(_CLAUSES)}
 
 
@@ -114,6 +115,22 @@ class WrittenSelect:
                 if every[since + 1].value == "select":
                     return self.text[every[since].start : word.stop]
         return ""
+
+    def sources(self, tables: frozenset[str]) -> list[tuple[str, str]]:
+        """Return the names of these tables in FROM with what they are called there."""
+        body = self.body("from")
+        inside = [w for w in self.words if body and body.start <= w.start < body.stop]
+        names = []
+        for number, word in enumerate(inside):
+            before = inside[number - 1].value if number else ","
+            if word.value not in tables or before not in (",", "join", "("):
+                continue
+            after = inside[number + 1 : number + 3]
+            if after and after[0].value == "as":
+                after = after[1:]
+            aliased = after and after[0].kind is WordKind.NAME and after[0].value not in _JOIN_WORDS
+            names.append((after[0].text if aliased else word.text, word.value))
+        return names
 
     def edit(self, *edits: tuple[Span, str]) -> WrittenSelect:
         """Return the text with other words at some places; this SELECT is found again.

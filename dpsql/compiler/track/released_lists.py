@@ -1,19 +1,25 @@
 """Bounds on the rows of a released result that agree on columns, for any release.
 
-Proof (PRIVACY.md R11). A block of public keys releases each key at most once, so no more rows agree
-on some keys than listed keys do. Relations over them have no more rows than is written below, one
-rule for each operator. A LIMIT holds for any input.
+A block of private keys releases only those that many units have. An aggregate over them is not that
+of all groups, and no error says by how much: it is refused. Extremes of groups that the query lists
+too are those of what is listed.
+
+Proof (PRIVACY.md R11, R104). A block of public keys releases each key at most once, so no more rows
+agree on some keys than listed keys do. Relations over them have no more rows than is written below,
+one rule for each operator. A LIMIT holds for any input.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import compress
 
-from dpsql.compiler.plan.private_plan import least, product
+from dpsql.compiler.plan.private_plan import PrivateBlock, least, product
 from dpsql.model import algebra
+from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import JoinKind, Ref, Value
+from dpsql.model.walk import inputs
 
 Domain = tuple[tuple[Value, ...], ...]
 
@@ -85,3 +91,63 @@ def _keys_alike(
 def _one_nan(value: Value) -> Value:
     """Return the value, with NULL for NaN, which engines treat as equal to itself."""
     return value if value == value else None  # noqa: PLR0124
+
+
+def require_all_groups(
+    queries: Sequence[algebra.Relation],
+    over_groups: Sequence[algebra.Aggregate],
+    blocks: Sequence[PrivateBlock],
+    domain_of: Callable[[PrivateBlock], Domain | None],
+) -> None:
+    """Raise `Refused` where an aggregate reads groups of which only some are released.
+
+    `over_groups` are the aggregates of `queries` over released or public rows.
+    """
+    listed = {block for query in queries for block in _listed(query)}
+    hidden = [
+        (aggregate.span, measure.call.function.upper(), blocks[number])
+        for aggregate in over_groups
+        for measure in aggregate.measures
+        for number in _groups_of(aggregate.input)
+        if not (number in listed and measure.call.function in ("min", "max"))
+        if domain_of(blocks[number]) is None
+    ]
+    if hidden:
+        _, function, block = min(hidden, key=lambda each: each[1] in _ADDED_UP)
+        keys = ", ".join(key.field.name or "an expression" for key in block.keys)
+        raise Refused(
+            Reason.UNSUPPORTED_PRIVATE_OPERATOR,
+            block.span,
+            construct=f"{function} over groups by {keys}, some with too few people to be released",
+            fix="Group by the people too; or list the keys in the policy, or declare there with"
+            " determines_unit that each is of one of them.",
+            groups=tuple(span for span, *_ in hidden),
+        )
+
+
+_ADDED_UP = frozenset({"COUNT", "SUM", "AVG"})
+
+
+def _groups_of(relation: algebra.Relation) -> frozenset[int]:
+    """Return the blocks whose released groups, and nothing else, are the rows of a relation."""
+    match relation:
+        case algebra.Released():
+            return frozenset({relation.block})
+        case algebra.Project() | algebra.Filter() | algebra.Sort() | algebra.Window():
+            return _groups_of(relation.input)
+        case algebra.Aggregate(measures=()):
+            return _groups_of(relation.input)
+        case algebra.Union():
+            left, right = _groups_of(relation.left), _groups_of(relation.right)
+            return left | right if left and right else frozenset()
+        case _:
+            return frozenset()
+
+
+def _listed(query: algebra.Relation) -> Iterator[int]:
+    """Yield the blocks of which a query releases rows, and no aggregates alone."""
+    if isinstance(query, algebra.Released):
+        yield query.block
+    if not (isinstance(query, algebra.Aggregate) and query.measures):
+        for source in inputs(query):
+            yield from _listed(source)

@@ -33,7 +33,7 @@ from dpsql.compiler.track.joins import (
 )
 from dpsql.compiler.track.listed_values import of_different_values
 from dpsql.compiler.track.public_queries import PublicQueries
-from dpsql.compiler.track.released_lists import Domain, most_alike
+from dpsql.compiler.track.released_lists import Domain, most_alike, require_all_groups
 from dpsql.compiler.track.repeatable import is_repeatable
 from dpsql.compiler.track.same_unit_columns import (
     beside_links,
@@ -69,7 +69,7 @@ from dpsql.model.algebra import (
     Window,
     rowless,
 )
-from dpsql.model.dataclass import dataclass, replace
+from dpsql.model.dataclass import dataclass, field, replace
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.notices import Withheld
 from dpsql.model.renumber import renumbered
@@ -107,9 +107,8 @@ def track(
 ) -> Tracked:
     """Split the query into private blocks and an outer query over their releases.
 
-    `public` measures public relations, and evaluates unrepeatable ones once. `domain_of` lists the
-    keys of a block, if they are public. With `empty_rows` a LIMIT of at most 1 around private rows,
-    at the top, has no rows and reads nothing.
+    `public` measures public relations, and evaluates unrepeatable ones once. `domain_of` lists
+    public keys of a block. With `empty_rows`, private rows with LIMIT 1 at the top are none.
 
     Raises `Refused` where an operator has no stability rule, where a join does not imply equal
     units, and where private rows would be returned directly.
@@ -125,7 +124,6 @@ def track(
         identities,
         public_queries=PublicQueries(policy, frequency, public.once, identities),
         blocks=Blocks(policy, identities),
-        stages=[],
         outermost=_outermost_limit(relation),
         unread=unread_columns(relation) if twice else frozenset(),
         beside=beside_links(relation, policy) if twice else frozenset(),
@@ -135,6 +133,8 @@ def track(
     standing = tracker.track(relation)
     if isinstance(standing, Private):
         raise _raw_rows(relation, standing, policy)
+    if tracker.over_groups:
+        tracker.require_groups(standing.relation)
     return Tracked(standing.relation, tuple(tracker.blocks.listed), tuple(tracker.stages))
 
 
@@ -157,17 +157,25 @@ class _Tracker:
     identities: Identities
     public_queries: PublicQueries
     blocks: Blocks
-    stages: list[Relation]
     outermost: Limit | None
     unread: frozenset[int]
     beside: frozenset[int]
+    stages: list[Relation] = field(default_factory=list)
+    over_groups: list[Aggregate] = field(default_factory=list)
 
     def shows_one_row_of_people(self) -> bool:
         """Test whether the outermost LIMIT returns one private row."""
         if self.outermost is None or self.outermost.limit != 1:
             return False
-        trial = replace(self, blocks=Blocks(self.policy, self.identities), stages=[])
+        trial = replace(
+            self, blocks=Blocks(self.policy, self.identities), stages=[], over_groups=[]
+        )
         return isinstance(trial.track(self.outermost.input), Private)
+
+    def require_groups(self, outer: Relation) -> None:
+        """Raise `Refused` where an aggregate reads groups of which only some are released."""
+        queries = (outer, *self.stages)
+        require_all_groups(queries, self.over_groups, self.blocks.listed, self.domain_of)
 
     def track(self, relation: Relation) -> _Open | Private:
         match relation:
@@ -488,7 +496,9 @@ class _Tracker:
     def _aggregate(self, relation: Aggregate) -> _Open | Private:
         source = self.track(relation.input)
         if isinstance(source, _Open):
-            return _Open(replace(relation, input=source.relation))
+            released = replace(relation, input=source.relation)
+            self.over_groups.append(released)
+            return _Open(released)
         if relation.sets:
             return self._sets(relation, source)
         return self._grouped(relation, source)

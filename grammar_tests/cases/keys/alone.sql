@@ -84,11 +84,12 @@ SELECT city, MAX(city) AS again, LENGTH(city) AS n FROM customers GROUP BY city;
 -- accept
 -- keys: private, by trials, l0 proved
 
--- case: how many keys are shown
+-- case: how many keys there are
 SELECT COUNT(*) AS n FROM (SELECT DISTINCT city FROM customers) AS t;
 -- accountant: approximate
 -- accept
--- keys: private, by trials, l0 proved
+-- keys: 1 public, l0 proved
+-- release: distinct l0=1 linf=1
 
 -- case: listed keys need no trial
 SELECT DISTINCT segment FROM customers;

@@ -228,3 +228,61 @@ SELECT status, round(AVG(quantity), 1::INTEGER) AS q FROM orders WHERE status = 
 -- keys: 1 public, l0 proved
 -- release: rows l0=1 linf=10
 -- release: sum l0=1 linf=100
+
+-- case: an average of groups is a total for each of them, however few people have one
+SELECT AVG(v) AS mean FROM (SELECT product_id, SUM(price) AS v FROM items GROUP BY product_id) AS t;
+-- rows: orders (order_id, customer_id): (1, 1), (2, 2)
+-- rows: items (order_id, product_id, price): (1, 7, 2.5), (1, 8, 4), (2, 8, 1), (2, 9, NULL)
+-- accept
+-- keys: 1 public, l0 proved
+-- release: sum l0=1 linf=2000
+-- release: distinct l0=1 linf=20
+-- integers: () 750 2
+
+-- case: NULL is a group too
+SELECT COUNT(*) AS n FROM (SELECT note FROM orders GROUP BY note) AS t;
+-- rows: orders (customer_id, note): (1, 'a'), (2, 'a'), (2, NULL), (3, '|'), (3, '')
+-- accept
+-- keys: 1 public, l0 proved
+-- release: distinct l0=1 linf=10
+-- integers: () 4
+
+-- case: groups of one value of another key
+SELECT status, AVG(n) AS mean, SUM(n) AS n, MAX(m) AS m FROM (SELECT status, note, COUNT(*) AS n, MAX(quantity) AS m FROM orders GROUP BY status, note) AS t GROUP BY status;
+-- accept
+-- keys: 3 public, l0 proved
+-- release: rows l0=3 linf=10
+-- release: distinct l0=3 linf=10
+-- choice: 2/2 of 21 l0=3 rows=1 greatest
+
+-- case: a condition on groups by their key
+SELECT AVG(n) AS mean FROM (SELECT note_length AS k, COUNT(discount) AS n FROM orders GROUP BY 1) AS t WHERE k > 3;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
+-- release: distinct l0=1 linf=10
+
+-- case: the middle of groups of which only some would be released
+SELECT MEDIAN(v) AS mid FROM (SELECT product_id, SUM(price) AS v FROM items GROUP BY product_id) AS t;
+-- refuse: unsupported-private-operator at 1:31
+
+-- case: groups that are chosen by a number of each
+SELECT COUNT(*) AS n FROM (SELECT product_id FROM items GROUP BY product_id HAVING SUM(price) > 9) AS t;
+-- refuse: unsupported-private-operator at 1:28
+
+-- case: an average of all groups beside those that are released
+SELECT note, n, (SELECT AVG(n) FROM (SELECT note, COUNT(*) AS n FROM orders GROUP BY note) AS a) AS mean FROM (SELECT note, COUNT(*) AS n FROM orders GROUP BY note) AS t;
+-- accept
+-- keys: private, l0 enforced
+-- release: units l0=3 linf=1
+-- release: rows l0=3 linf=10
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
+-- release: distinct l0=1 linf=10
+
+-- case: the largest group among those that are released
+WITH t AS (SELECT note, COUNT(*) AS n FROM orders GROUP BY note) SELECT note, n FROM t WHERE n = (SELECT MAX(n) FROM t);
+-- accept
+-- keys: private, l0 enforced
+-- release: units l0=3 linf=1
+-- release: rows l0=3 linf=10

@@ -188,13 +188,9 @@ SELECT COUNT(*) FROM (SELECT status FROM orders UNION SELECT segment FROM custom
 -- accept
 -- keys: 5 public, l0 enforced
 
--- case: a value that other people have too is of what is released
+-- case: how many values of two tables are equal, of which only some would be released
 SELECT COUNT(*) FROM (SELECT note FROM orders INTERSECT SELECT device FROM events) t;
--- accept
--- keys: private, l0 enforced
--- release: units l0=3 linf=1
--- keys: private, l0 enforced
--- release: units l0=2 linf=1
+-- refuse: unsupported-private-operator at 1:30
 
 -- case: a value that nobody else has
 SELECT COUNT(*) FROM (SELECT status FROM orders EXCEPT SELECT segment FROM customers) t;
