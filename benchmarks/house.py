@@ -161,7 +161,8 @@ def bundles(trees: dict[Path, ast.Module]) -> Iterator[tuple[Path, int, str]]:
 
     A call such as `zip(*rows)` is no bundle: its callee takes any number of arguments, and a
     sequence is what it is for. Callees of that kind are functions of the package with `*`
-    parameters, methods of sets, and everything that the package does not define.
+    parameters, parameters of type `Callable[..., T]`, methods of sets, and everything that the
+    package does not define.
     """
     named, spreading = set(), {*dir(builtins), *dir(set)}
     for node in (node for tree in trees.values() for node in ast.walk(tree)):
@@ -171,6 +172,13 @@ def bundles(trees: dict[Path, ast.Module]) -> Iterator[tuple[Path, int, str]]:
             (spreading if node.args.vararg else named).add(node.name)
     for path, tree in trees.items():
         nodes = list(ast.walk(tree))
+        free = {
+            n.arg
+            for n in nodes
+            if isinstance(n, ast.arg)
+            and n.annotation
+            and "Callable[..." in ast.unparse(n.annotation)
+        }
         froms = (n for n in nodes if isinstance(n, ast.ImportFrom))
         outside = {a.name for n in froms if not str(n.module).startswith("dpsql") for a in n.names}
         for call in (n for n in nodes if isinstance(n, ast.Call)):
@@ -178,7 +186,7 @@ def bundles(trees: dict[Path, ast.Module]) -> Iterator[tuple[Path, int, str]]:
                 call.func.attr if isinstance(call.func, ast.Attribute) else ast.unparse(call.func)
             )
             unpacks = any(isinstance(argument, ast.Starred) for argument in call.args)
-            if unpacks and callee in named - spreading - outside:
+            if unpacks and callee in named - spreading - outside - free:
                 yield path, call.lineno, callee
 
 

@@ -101,7 +101,8 @@ def served(folder: Path) -> Iterator[Both]:
         server._pacer = unpaced(proxy)
         opened[name], failures = server, server.failures
     front = Databases(opened).front
-    web = make_web_server("127.0.0.1", 0, (), *(str(folder / f"{name}.replies") for name in NAMES))
+    replies = tuple(str(folder / f"{name}.replies") for name in NAMES)
+    web = make_web_server("127.0.0.1", 0, (), replies)
     with running(opened, front, web) as port:
         yield Both(port, web.port, opened, lines)
 

@@ -89,7 +89,7 @@ def test_other_addresses_need_tls_and_names(
     tmp_path: Path, host: str, context: Any, why: str
 ) -> None:
     server: Any = SimpleNamespace(present=SimpleNamespace(context=context))
-    web = make_web_server(host, 0, (), str(tmp_path / "replies"))
+    web = make_web_server(host, 0, (), (str(tmp_path / "replies"),))
     with pytest.raises(Unreachable, match=why):
         asyncio.run(web.start(server))
 

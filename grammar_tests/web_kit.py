@@ -99,7 +99,7 @@ def web_door(
 @contextmanager
 def beside(folder: Path, opened: Door, names: tuple[str, ...] = ()) -> Iterator[WebDoor]:
     """HTTP beside an open Postgres port."""
-    web = make_web_server("127.0.0.1", 0, names, str(folder / "replies"))
+    web = make_web_server("127.0.0.1", 0, names, (str(folder / "replies"),))
     asyncio.run_coroutine_threadsafe(web.start(opened.server), opened.loop).result(HANGS_SECONDS)
     try:
         yield WebDoor(opened, web)

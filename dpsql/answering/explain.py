@@ -191,7 +191,8 @@ def _to_pay(
         shared_answers.lent(compiler, vault, query) if question and query.memory.repeats else None
     )
     if lent is not None:
-        return _lent(compiler, query, *lent), False
+        released, shared = lent
+        return _lent(compiler, query, released, shared), False
     memory = recollection(compiler, vault, query) if question else None
     if memory is not None:
         return _from_memory(compiler, query, memory, question), False

@@ -126,7 +126,8 @@ class TablesAlone:
         """Answer as `Proxy.ask` does. The errors of all numbers are unknown."""
         request = replace(request, flowing=False)
         try:
-            given = ask_any(*self.inside(parts, request))
+            parts, request = self.inside(parts, request)
+            given = ask_any(parts, request)
         except Refused as refused:
             if refused.reason is not Reason.UNKNOWN_TABLE:
                 raise
@@ -147,7 +148,8 @@ class TablesAlone:
 
     def explain(self, parts: Parts, request: Request) -> Explanation:
         """Explain as `Proxy.explain` does."""
-        return self._doubted(explain_any(*self.inside(parts, request)))
+        parts, request = self.inside(parts, request)
+        return self._doubted(explain_any(parts, request))
 
     def inside(self, parts: Parts, request: Request) -> tuple[Parts, Request]:
         """Return parts that know these tables alone."""

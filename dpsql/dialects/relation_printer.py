@@ -126,7 +126,8 @@ class RelationPrinter(ABC):
 
     def _build(self, relation: algebra.Relation) -> SelectText:
         if (released := self.released(relation)) is not None:
-            return self._table(*released)
+            name, columns = released
+            return self._table(name, columns)
         return self._looked_into(relation)
 
     def _looked_into(self, relation: algebra.Relation) -> SelectText:
@@ -246,7 +247,8 @@ class RelationPrinter(ABC):
         if relation.member is None:
             text = f"EXISTS ({_clauses(other, '1')})"
         else:
-            value, option = self.compared(*relation.member, column)
+            left, right = relation.member
+            value, option = self.compared(left, right, column)
             text = f"{value} IN ({_clauses(other, option)})"
         mark = relation.mark.id
         return replace(built, columns={**built.columns, mark: text}, marks=built.marks | {mark})

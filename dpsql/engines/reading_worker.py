@@ -71,7 +71,8 @@ def serve(
     if (first := message_frames.read(requests)) is not None:
         message_frames.send(replies, worker.open(settings, *first[2]))
     while (request := message_frames.read(requests)) is not None:
-        message_frames.send(replies, worker.answer(*request))
+        call, operation, arguments = request
+        message_frames.send(replies, worker.answer(call, operation, arguments))
 
 
 class _Worker:

@@ -136,7 +136,8 @@ def main(requests: BinaryIO, control: int) -> None:
     host = _Host(message_frames.read(requests))
     Thread(target=message_frames.watch, args=(control, host.interrupt), daemon=True).start()
     while (request := message_frames.read(requests)) is not None:
-        message_frames.send(replies, host.answer(*request))
+        call, method, arguments = request
+        message_frames.send(replies, host.answer(call, method, arguments))
 
 
 class _Host:

@@ -61,9 +61,10 @@ def _factors(types: Types) -> tuple[SqlType | None, ...]:
 
 
 def _exactly(combine: Combine, args: Args, kind: SqlType) -> Interval:
+    left, right = args
     if kind.kind is Kind.DOUBLE:
-        return combine(*map(as_double, args)).outward(DOUBLE)
-    return combine(*(arg.interval for arg in args))
+        return combine(as_double(left), as_double(right)).outward(DOUBLE)
+    return combine(left.interval, right.interval)
 
 
 def _operation(combine: Combine) -> Callable[[Args, SqlType], Interval]:

@@ -172,8 +172,8 @@ def record_rows(answer: Answer, columns: tuple[RecordColumn, ...]) -> Iterator[t
     exact: Halves = (None,) * len(answer.columns)
     rows = answer.halves or Repeated(exact, len(answer.rows))
     for row, margins, halves in zip(answer.rows, answer.margins, rows, strict=True):
-        cells = list(zip(row, margins, halves or exact, strict=True))
-        yield tuple(c.cell(*cells[c.source]) for c in columns)
+        ends = halves or exact
+        yield tuple(c.cell(row[c.source], margins[c.source], ends[c.source]) for c in columns)
 
 
 def flowed(answer: Answer, write: Write, style: str) -> Answer:

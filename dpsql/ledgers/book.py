@@ -55,9 +55,10 @@ class Book:
         if last is None:
             self.catch_up(chain.START)
             return
-        self.confirm(last[0])
+        row, recorded = last
+        self.confirm(row)
         try:
-            state = chain.checkpointed(*last)
+            state = chain.checkpointed(row, recorded)
         except chain.BrokenChain as broken:
             raise self.edited(broken.sequence) from None
         self.catch_up(state)

@@ -199,7 +199,7 @@ def checkpointed(row: EntryRow, recorded: bytes) -> State:
             shared=dict(sums.shared),
             late=dict(read["late"]),
             limits={
-                title: codec.ceiling_of(title, *parts) for title, parts in read["limits"].items()
+                title: codec.ceiling_of(title, parts) for title, parts in read["limits"].items()
             },
             stopped=frozenset(Stopped(of or None, by or None) for of, by in read["stopped"]),
             windows={text: read_window(of) for text, of in read.get("windows", {}).items()},
@@ -391,8 +391,8 @@ class _Fold:
             self._delegations[agent] = replace(self._delegations[agent], revoked=True)
             return
         scope_of = json.loads(str(row.event))
-        terms = str(row.question), str(scope_of[0]), str(row.epsilon), str(row.policy_version)
-        new = delegates.read_delegation(agent, *terms)
+        budget, epsilon, terms = str(scope_of[0]), str(row.epsilon), str(row.policy_version)
+        new = delegates.read_delegation(agent, str(row.question), budget, epsilon, terms)
         if row.budget != new.title or scope_of[1:3] not in ([[agent]], [[agent], None]):
             raise ValueError("the limit of a delegation covers its agent")
         charged = {by for _, by in self._losses} | {by for _, by, _ in self._shared}
@@ -427,7 +427,7 @@ class _Fold:
 
 def limit_in(row: EntryRow) -> Ceiling:
     """Return the limit of an entry; raises ValueError if it has no amounts."""
-    return codec.ceiling_of(str(row.budget), *_amounts(row), *json.loads(row.event or "[]"))
+    return codec.ceiling_of(str(row.budget), [*_amounts(row), *json.loads(row.event or "[]")])
 
 
 def loss_in(row: EntryRow) -> Loss:

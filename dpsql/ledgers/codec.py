@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from fractions import Fraction
@@ -171,17 +171,11 @@ def scope(ceiling: Ceiling) -> list[Any]:
     return parts[: max(2, last + 1)] if last >= 0 else []
 
 
-def ceiling_of(
-    title: str,
-    amount: int,
-    delta: int,
-    budget: str | None = None,
-    analysts: list[str] | None = None,
-    renews: str | None = None,
-    periods: str | None = "",
-    further: Iterable[int] = (),
-) -> Ceiling:
-    """Return the limit with these amounts and this scope."""
+def ceiling_of(title: str, parts: Sequence[Any]) -> Ceiling:
+    """Return the limit with two amounts and a scope, whose last parts may be missing."""
+    unsaid: list[Any] = [None, None, None, "", ()]
+    every = [*parts, *unsaid[len(parts) - 2 :]]
+    amount, delta, budget, analysts, renews, periods, further = every
     covered = None if analysts is None else frozenset(analysts)
     calendar = None if renews is None else read_calendar(renews)
     most = Loss(amount, delta, tuple(further))
@@ -340,7 +334,7 @@ def decode_answer(payload: bytes) -> tuple[Noisy, ...]:
         Noisy(
             tuple(tuple(_untagged(key) for key in group) for group in keys),
             tuple(map(tuple, parts)),
-            *map(_decode_origin, more),
+            _decode_origin(more[0]) if more else None,
         )
         for keys, parts, *more in json.loads(zlib.decompress(payload[1:]))
     )
@@ -353,7 +347,10 @@ def _encode_origin(origin: MeasuredColumns) -> dict[str, Any]:
 
 
 def _decode_origin(read: dict[str, Any]) -> MeasuredColumns:
-    noises = (Noise(Mechanism(law), *map(Fraction, of)) for law, *of in read["noises"])
+    noises = (
+        Noise(Mechanism(law), Fraction(scale), Fraction(delta))
+        for law, scale, delta in read["noises"]
+    )
     along = tuple(read.get("along", ()))
     return MeasuredColumns(tuple(read["keys"]), tuple(read["parts"]), tuple(noises), along)
 

@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
+from functools import partial
 from math import inf
 
 from dpsql.ledgers import (
@@ -136,10 +137,10 @@ def append_shares(book: Book, queries: Sequence[str], charge: Charge) -> Loss:
     if charge.periods is not None and charge.caps:  # they would count what no period names
         raise LedgerError("No answer about periods of people is shared below a limit of analysts.")
     open_windows(book, charge)
-    of = charge.analyst, charge.budget, charge.question, charge.policy_version
+    known = released(book, charge.analyst, charge.budget, charge.question, charge.policy_version)
     new = (
         each.lent
-        for each in released(book, *of)
+        for each in known
         if each.query_id in queries and charge.analyst not in each.holders
     )
     for each in dict.fromkeys(new):
@@ -340,8 +341,8 @@ def released(
         for query in query_of(row).split():
             holders[query] |= {n: min(row.sequence, holders[query].get(n, inf)) for n in names}
     new = {str(row.analyst) for row in paid if analyst not in holders[query_of(row)]}
-    by = book, analyst, budget, policy_version
-    wholes = {cube: _whole(cube, *by, holders=holders) for cube in since if cube in new}
+    whole = partial(_whole, book, analyst, budget, policy_version, holders)
+    wholes = {cube: whole(cube) for cube in since if cube in new}
 
     def order(row: EntryRow) -> tuple[float, int, int]:
         got = holders[query_of(row)].get(analyst, inf)
@@ -360,13 +361,12 @@ def released(
 
 
 def _whole(
-    cube: str,
     book: Book,
     analyst: str,
     budget: str,
     policy_version: str,
-    *,
     holders: Mapping[str, Mapping[str, float]],
+    cube: str,
 ) -> PaidAnswer:
     """Return all tables of a cube that an analyst lacks, as one answer; its holders have them
     all.

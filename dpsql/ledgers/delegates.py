@@ -104,6 +104,7 @@ def read_delegations(lists: Iterable[list[object]]) -> dict[str, Delegation]:
     """Return the delegations of `delegation_lists`."""
     read = {}
     for *parts, revoked in lists:
-        each = read_delegation(*map(str, parts))
+        agent, delegator, budget, epsilon, terms = map(str, parts)
+        each = read_delegation(agent, delegator, budget, epsilon, terms)
         read[each.agent] = replace(each, revoked=revoked is True)
     return read

@@ -135,8 +135,11 @@ def quantiles(
 
 
 def _joined(parts: Sequence[Found]) -> Found:
-    ends = zip(*((part.cell, part.low, part.high) for part in parts), strict=True)
-    return Found(*map(np.concatenate, ends))
+    return Found(
+        np.concatenate([part.cell for part in parts]),
+        np.concatenate([part.low for part in parts]),
+        np.concatenate([part.high for part in parts]),
+    )
 
 
 def _read(

@@ -104,11 +104,11 @@ class _Shape:
     def method(self, name: str) -> Callable[..., Any]:
         """Return a method that is compiled when it is called the first time."""
 
-        def compiled_when_called(instance: object, /, *given: object) -> Any:
+        def compiled_when_called(instance: object, other: object = MISSING, /) -> Any:
             cls = next(base for base in type(instance).__mro__ if vars(base).get(_SHAPE) is self)
             method: Any = _method(cls, _compiled(self.text(name)), {})
             setattr(cls, name, recursive_repr()(method) if name == "__repr__" else method)
-            return method(instance, *given)
+            return method(instance) if other is MISSING else method(instance, other)
 
         return compiled_when_called
 

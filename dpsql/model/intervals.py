@@ -105,10 +105,11 @@ class Interval:
         """Return the values in both. If there are none, the result is the point at the larger lower
         end.
         """
-        ends = [end for end in (self.lo, other.lo) if end is not None]
-        lo = ends[0] if len(ends) == 1 else _greatest(*ends) if ends else None
-        ends = [end for end in (self.hi, other.hi) if end is not None]
-        hi = ends[0] if len(ends) == 1 else _least(*ends) if ends else None
+        lo, hi = self.lo, self.hi
+        if other.lo is not None:
+            lo = other.lo if lo is None else _greatest(lo, other.lo)
+        if other.hi is not None:
+            hi = other.hi if hi is None else _least(hi, other.hi)
         if lo is not None and hi is not None and _before(hi, lo):
             return Interval(lo, lo)
         return Interval(lo, hi)

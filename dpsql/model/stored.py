@@ -179,7 +179,8 @@ class _File:
             data = bytearray()
             while at + len(data) < end:
                 data += os.pread(self._descriptor, end - at - len(data), at + len(data))
-            table = Table(*pickle.loads(data))  # noqa: S301 - our own file, which has no name
+            count, columns = pickle.loads(data)  # noqa: S301 - our own file, which has no name
+            table = Table(count, columns)
             self._loaded = piece, table
         return table
 

@@ -281,14 +281,12 @@ class _Binder:
             table, column.name, schema_table, *place, declared=column.type
         )
         if schema_column.type is None:
-            self._fail(table, place, *_without_type(schema_column, schema_table))
+            why, fix = _without_type(schema_column, schema_table)
+            self._fail(table, place, why, fix)
         if column.type is not None and _spelled(column.type) != _spelled(schema_column.type_name):
-            self._fail(
-                table,
-                (*place, "type"),
-                f"{column.name} has type {schema_column.type_name} in the database.",
-                f'Write type = "{schema_column.type_name}", or leave it out.',
-            )
+            why = f"{column.name} has type {schema_column.type_name} in the database."
+            fix = f'Write type = "{schema_column.type_name}", or leave it out.'
+            self._fail(table, (*place, "type"), why, fix)
         bounds = self._bounds(table, column, schema_column.type)
         self._check_bits(table, column, schema_column.type)
         values = self._values(table, column, schema_column)

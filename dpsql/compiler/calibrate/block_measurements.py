@@ -187,7 +187,7 @@ def _over(
     if not (call.searched and divisor.searched) or call.wide or divisor.wide:
         return None
     parts = [*parts_of(polls.block, recipes[0], call), *parts_of(polls.block, recipes[1], divisor)]
-    if len(parts) != 2 or not both_additive(*parts):  # noqa: PLR2004
+    if len(parts) != 2 or not both_additive(parts[0], parts[1]):  # noqa: PLR2004
         return None
     x, y = map(alike.first, parts)
     assert isinstance(x, RowCount | ClippedSum)

@@ -18,7 +18,7 @@ from dpsql.compiler.resolve.typing import type_of
 from dpsql.consistency.least_squares import Agreement
 from dpsql.mechanisms.threshold import ALONE, UnitCounting
 from dpsql.model.algebra import Field
-from dpsql.model.dataclass import dataclass, field
+from dpsql.model.dataclass import dataclass, field, replace
 from dpsql.model.tree import Expression
 from dpsql.model.walk import substitute
 
@@ -124,7 +124,7 @@ def merged(families: Iterable[Family]) -> Sequence[Family]:
     by_key: dict[Key, Family] = {}
     for family in families:
         squares = by_key.get(family.key, family).squares or family.squares
-        by_key[family.key] = Family(*family.key, squares)
+        by_key[family.key] = replace(family, squares=squares)
     return tuple(by_key.values())
 
 

@@ -265,7 +265,7 @@ def _as_time(moment: Text) -> str:
 
 
 def _age_part(args: tuple[Text, ...], kind: tree.SqlType) -> Text:
-    part = f"extract({_word(args[0])} FROM {_age(*args[1:])})"
+    part = f"extract({_word(args[0])} FROM {_age(args[1], args[2])})"
     return Text(f"CAST({part} AS {tree.type_name(kind)})", kind)
 
 
@@ -273,8 +273,8 @@ TIMES: dict[str, Printed] = {
     "interval_of": _interval_of,
     "interval_us": lambda args, kind: Text(args[0].sql, kind, args[0].level),
     "age_part": _age_part,
-    "age_us": lambda args, kind: Text(f"epoch_us({_age(*args)})", kind),
-    "age_seconds": lambda args, kind: Text(f"extract(epoch FROM {_age(*args)})", kind),
+    "age_us": lambda args, kind: Text(f"epoch_us({_age(args[0], args[1])})", kind),
+    "age_seconds": lambda args, kind: Text(f"extract(epoch FROM {_age(args[0], args[1])})", kind),
     "extract": _extract,
     "epoch": lambda args, kind: Text(f"extract(epoch FROM {args[0].sql})", kind),
     "date_add": _date_add,

@@ -301,7 +301,7 @@ def _widened(name: str, kind: SqlType, args: tuple[Text, ...]) -> tuple[Text, ..
         return args
     if name in ("round", "trunc"):
         # ROUND(BIGINT, -n) overflows silently in DuckDB 1.5; ROUND(x) changes nothing.
-        return (_with_room(name, *args), args[1]) if args[1:] else args
+        return (_with_room(name, args[0], args[1]), args[1]) if args[1:] else args
     # A factor may be a sum near the limit of 64 bits.
     typed = [_typed_integer(arg, 0 if name == "mul" else INT64) for arg in args]
     if not any(arg.wide for arg in typed):

@@ -34,27 +34,27 @@ _OF_CLASSES = {name.upper(): f"[^{text[1:]}" for name, text in _CLASSES.items()}
 _REPEATED = re.compile(r"[*+?{]")
 
 
-def texts(rule: Callable[..., str | None], level: int = ATOM) -> Rule:
+def texts(rule: Callable[[tuple[Sized, ...]], str | None], level: int = ATOM) -> Rule:
     """Return the printer of a function of texts alone."""
 
     def text(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
         if any(arg.type.kind is not Kind.VARCHAR for arg in args):
             return None
-        sql = rule(*args)
+        sql = rule(args)
         return None if sql is None else Sized(sql, kind, level, digits=10)
 
     return text
 
 
 def _called(name: str) -> Rule:
-    return texts(lambda *args: f"{name}({', '.join(arg.sql for arg in args)})")
+    return texts(lambda args: f"{name}({', '.join(arg.sql for arg in args)})")
 
 
 def _cut(sql: str) -> str:
     return f"left({sql}, {LONGEST_TEXT})"
 
 
-def _joined(*args: Sized) -> str:
+def _joined(args: tuple[Sized, ...]) -> str:
     """Return the texts joined; each is cut first, so that memory suffices."""
     return _cut(" || ".join(_no_longer(arg) for arg in args))
 
@@ -63,26 +63,29 @@ def _no_longer(arg: Sized) -> str:
     return arg.sql if arg.literal is not None else _cut(arg.sql)
 
 
-def _joined_by(*args: Sized) -> str:
+def _joined_by(args: tuple[Sized, ...]) -> str:
     return f"({_cut('concat_ws(' + ', '.join(map(_no_longer, args)) + ')')} {COLLATE})"
 
 
-def _replaced(text: Sized, part: Sized, other: Sized) -> str:
+def _replaced(args: tuple[Sized, ...]) -> str:
+    text, part, other = args
     return _cut(f"replace({_cut(text.sql)}, {part.sql}, {other.sql})")
 
 
-def _like(text: Sized, pattern: Sized, *escapes: Sized) -> str:
+def _like(args: tuple[Sized, ...]) -> str:
     """Return LIKE with an explicit escape, or none, so that every pattern is valid."""
+    text, pattern, *escapes = args
     escape = escapes[0].sql if escapes else "''"
     return f"{text.operand(OTHER)} LIKE {pattern.operand(OTHER)} ESCAPE {escape}"
 
 
-def _ends(text: Sized, end: Sized) -> str:
+def _ends(args: tuple[Sized, ...]) -> str:
+    text, end = args
     return f"right({text.sql}, char_length({end.sql})) = {end.operand(OTHER)}"
 
 
-def _sha256(text: Sized) -> str:
-    return f"(encode(sha256(convert_to({text.sql}, 'UTF8')), 'hex') {COLLATE})"
+def _sha256(args: tuple[Sized, ...]) -> str:
+    return f"(encode(sha256(convert_to({args[0].sql}, 'UTF8')), 'hex') {COLLATE})"
 
 
 def _end(name: str) -> Rule:
@@ -163,12 +166,11 @@ def in_case(name: str, text: str) -> str:
 
 
 def _in_case(name: str) -> Rule:
-    return texts(lambda text: in_case(name, text.operand(ATOM)), LOOSE)
+    return texts(lambda args: in_case(name, args[0].operand(ATOM)), LOOSE)
 
 
-def _like_in_any_case(text: Sized, pattern: Sized) -> str:
-    lower = (in_case("lower", arg.operand(ATOM)) for arg in (text, pattern))
-    first, second = (f"({sql})" for sql in lower)
+def _like_in_any_case(args: tuple[Sized, ...]) -> str:
+    first, second = (f"({in_case('lower', arg.operand(ATOM))})" for arg in args)
     return f"{first} LIKE {second} ESCAPE ''"
 
 
@@ -178,7 +180,8 @@ def _like_in_any_case(text: Sized, pattern: Sized) -> str:
 def _matches(*, whole: bool) -> Rule:
     """Return the printer of a test whether a text, or the `whole` text, matches a pattern."""
 
-    def test(text: Sized, pattern: Sized, *flags: Sized) -> str | None:
+    def test(args: tuple[Sized, ...]) -> str | None:
+        text, pattern, *flags = args
         if any(_value(flag) not in ("", "c") for flag in flags):
             return None
         language = translated(str(_value(pattern)))
@@ -268,7 +271,7 @@ TEXTS: dict[str, Rule] = {
     "ascii": _called("ascii"),
     "starts_with": _called("starts_with"),
     "ends_with": texts(_ends, TEST),
-    "contains": texts(lambda text, part: f"strpos({text.sql}, {part.sql}) > 0", TEST),
+    "contains": texts(lambda args: f"strpos({args[0].sql}, {args[1].sql}) > 0", TEST),
     "strpos": _called("strpos"),
     "trim": _called("btrim"),
     "ltrim": _called("ltrim"),
@@ -279,7 +282,7 @@ TEXTS: dict[str, Rule] = {
     "replace": texts(_replaced),
     "translate": _called("translate"),
     "split_part": _part,
-    "md5": texts(lambda text: f"(md5({text.sql}) {COLLATE})"),
+    "md5": texts(lambda args: f"(md5({args[0].sql}) {COLLATE})"),
     "sha256": texts(_sha256),
     "regexp_matches": _matches(whole=False),
     "regexp_full_match": _matches(whole=True),

@@ -334,15 +334,15 @@ def _between(node: exp.Expression, origin: Origin) -> Expression:
     """Return BETWEEN low AND high; SYMMETRIC also accepts the bounds in reverse."""
     this, low, high, symmetric = origin.take(node, "this", "low", "high", "symmetric")
     tested, span = expression(this, origin), origin.span(node)
-    ends = expression(low, origin), expression(high, origin)
+    one, other = expression(low, origin), expression(high, origin)
 
     def within(first: Expression, last: Expression) -> Call:
         above, below = Call("ge", (tested, first), span=span), Call("le", (tested, last), span=span)
         return Call("and", (above, below), span=span)
 
     if not symmetric:
-        return within(*ends)
-    return Call("or", (within(*ends), within(*ends[::-1])), span=span)
+        return within(one, other)
+    return Call("or", (within(one, other), within(other, one)), span=span)
 
 
 def _case(node: exp.Expression, origin: Origin) -> Expression:

@@ -82,7 +82,8 @@ def scalar(name: str) -> FunctionName | None:
     row = lookup(name)
     if row is None or row.called is None:
         return OTHER_NAMES.get(name)
-    return FunctionName(name, *row.called)
+    least, most = row.called
+    return FunctionName(name, least, most)
 
 
 def scalars() -> dict[str, FunctionName]:
@@ -177,8 +178,8 @@ OTHER_AGGREGATES = _rows(
 
 def aggregate(name: str) -> FunctionName | None:
     """Return the aggregate that a text calls by this lower-case name; None if there is none."""
-    arguments = called(name)
-    return OTHER_AGGREGATES.get(name) if arguments is None else FunctionName(name, *arguments)
+    least, most = called(name) or (None, None)
+    return OTHER_AGGREGATES.get(name) if least is None else FunctionName(name, least, most)
 
 
 WITHIN_GROUP = _rows(

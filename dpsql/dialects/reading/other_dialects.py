@@ -52,7 +52,7 @@ def with_known_quotes(text: str, dialect: str) -> str:
 
 
 def _requote(piece: re.Match[str], dialect: str) -> str:
-    written, place = piece.group(), Span(*piece.span())
+    written, place = piece.group(), Span(piece.start(), piece.end())
     if written.startswith("--"):
         if dialect == "mysql" and written[2:3].strip():
             raise _refusal(place, "-- without a space after it")

@@ -145,7 +145,7 @@ def _without_explain(text: str) -> tuple[str, PlanForm | None]:
     behind = _word_at(text, explain.end())
     if behind.group().upper() in _RUNS:
         construct, fix = "EXPLAIN ANALYZE", "EXPLAIN alone runs nothing, and is free."
-        place = Span(*explain.span())
+        place = Span(explain.start(), explain.end())
         raise Refused(Reason.UNSUPPORTED_STATEMENT, place, construct=construct, fix=fix)
     if behind.group().upper() == "PRIVACY":
         form, end = _form(text, behind.end(), _FORMS)
@@ -169,13 +169,15 @@ def _form(text: str, start: int, forms: Mapping[tuple[str, str], PlanForm]) -> t
         said = value.group().upper()
         if (option, said) not in forms:
             why = "there is VERBOSE [ON | OFF], and FORMAT TEXT or JSON"
-            raise Refused(Reason.BAD_OPTION, Span(*inner.span()), option=inner.group(), why=why)
+            raise Refused(
+                Reason.BAD_OPTION, Span(inner.start(), inner.end()), option=inner.group(), why=why
+            )
         form = max(form, forms[option, said], key=tuple(PlanForm).index)
         end = value if said in (",", ")") else _word_at(text, value.end())
         if end.group() == ")":
             return form, end.end()
         if end.group() != ",":
-            raise Refused(Reason.SYNTAX, Span(*end.span()), why="expected EXPLAIN (…)")
+            raise Refused(Reason.SYNTAX, Span(end.start(), end.end()), why="expected EXPLAIN (…)")
         inner = _word_at(text, end.end())
 
 
@@ -188,7 +190,7 @@ def _word_at(text: str, start: int) -> re.Match[str]:
 def _other_statement(text: str, written: str) -> SystemStatement | None:
     """Return a statement of a side system; None for a query. Refuses other statements."""
     first = _word_at(text, 0)
-    word, span = first.group().upper(), Span(*first.span())
+    word, span = first.group().upper(), Span(first.start(), first.end())
     if word in _QUERIES:
         return None
     if word in _STATEMENTS:
@@ -203,7 +205,9 @@ def not_a_query(text: str) -> Refused:
     """Return the refusal of a statement where a query is expected."""
     first = _word_at(text, 0)
     construct = first.group().upper()
-    return Refused(Reason.UNSUPPORTED_STATEMENT, Span(*first.span()), construct=construct)
+    return Refused(
+        Reason.UNSUPPORTED_STATEMENT, Span(first.start(), first.end()), construct=construct
+    )
 
 
 def _without_options(tokens: tuple[Token, ...]) -> tuple[tuple[Token, ...], dict[str, Any]]:

@@ -388,14 +388,15 @@ def _constraints(reader: WordReader) -> None:
             reader.dotted()
 
 
-def _table(reader: WordReader) -> tuple[tuple[str, ...], Span]:
+def _described(reader: WordReader) -> commands.Listing:
     """Parse the dotted name of a table as written, with its place."""
     first = reader.next
     parts, last = list[str](), first
     while not parts or reader.take("."):
         last = reader.word(WordKind.NAME, WordKind.QUOTED)
         parts.append(last.value if last.kind is WordKind.QUOTED else last.text)
-    return tuple(parts), Span(first.start if first else 0, last.stop if last else 0)
+    span = Span(first.start if first else 0, last.stop if last else 0)
+    return commands.Listing(tuple(parts), span)
 
 
 _SLOTS: dict[str, Callable[[WordReader], Any]] = {
@@ -413,7 +414,7 @@ _SLOTS: dict[str, Callable[[WordReader], Any]] = {
     "query": WordReader.rest,
     "setting": _setting,
     "steps": _steps,
-    "table": _table,
+    "table": _described,
     "types": _types,
     "value": _value,
     "zone": _zone,
@@ -434,10 +435,10 @@ _Table: TypeAlias = Mapping[str, Sequence[_Row]]
 
 _LISTED: tuple[_Row, ...] = (
     ("SHOW [ALL] TABLES {end} !", lambda _: commands.Listing()),
-    ("SHOW COLUMNS FROM|IN {table} {end} !", lambda table, _: commands.Listing(*table)),
+    ("SHOW COLUMNS FROM|IN {table} {end} !", lambda table, _: table),
     ("DESCRIBE|DESC {end} !", lambda _: commands.Listing()),
-    ("DESCRIBE|DESC TABLE {table} {end} !", lambda table, _: commands.Listing(*table)),
-    ("DESCRIBE|DESC {table} {end} !", lambda table, _: commands.Listing(*table)),
+    ("DESCRIBE|DESC TABLE {table} {end} !", lambda table, _: table),
+    ("DESCRIBE|DESC {table} {end} !", lambda table, _: table),
 )
 
 _MADE: tuple[_Row, ...] = tuple(

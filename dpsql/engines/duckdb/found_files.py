@@ -49,7 +49,7 @@ def tables_of(names: Iterable[str]) -> tuple[tuple[str, str], ...]:
     """
     tables: dict[str, tuple[str, str]] = {}
     for name in names:
-        for table, pattern in _tables(*named(name)):
+        for table, pattern in _tables(name):
             other = tables.setdefault(table.lower(), (table, pattern))[1]
             if other != pattern:
                 both = f"{other} and {pattern}"
@@ -73,7 +73,8 @@ def _whole_table(name: str) -> str:
     return f"{_word(Path(path).resolve().name)}={path}" if is_one else name
 
 
-def _tables(table: str | None, path: str) -> Iterator[tuple[str, str]]:
+def _tables(name: str) -> Iterator[tuple[str, str]]:
+    table, path = named(name)
     if Path(path).is_dir():
         tables = [*_folder(Path(path))] if table is None else [(table, _whole(Path(path)))]
     elif _WILD.search(path) and not Path(path).exists():

@@ -185,16 +185,12 @@ def twin(original: Any, memory: str) -> Any:
     return connection
 
 
-def _created(connection: Any, schema: str, table: str) -> str:
-    """Return the address of a table in a schema, which is created if needed."""
-    connection.execute(f"CREATE SCHEMA IF NOT EXISTS {name(schema)}")
-    return f"{name(schema)}.{name(table)}"
-
-
 def _is_created(connection: Any, table: tuple[str, str], typed: list[tuple[str, str]]) -> bool:
+    schema, own = map(name, table)
     listed = ", ".join(f"{name(column)} {kind}" for column, kind in typed)
     try:
-        connection.execute(f"CREATE TABLE {_created(connection, *table)} ({listed})")
+        connection.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
+        connection.execute(f"CREATE TABLE {schema}.{own} ({listed})")
     except duckdb.Error:
         return False
     return True

@@ -57,8 +57,9 @@ def main(requests: BinaryIO, control: int) -> None:
     worker.foresee()
     Thread(target=worker.prepare, daemon=True).start()
     while (request := message_frames.read(requests)) is not None:
-        *call, pinned, key = request
-        message_frames.send(replies, worker.answer(*call, pinned=pinned, key=key))
+        call, operation, arguments, pinned, key = request
+        reply = worker.answer(call, operation, arguments, pinned=pinned, key=key)
+        message_frames.send(replies, reply)
 
 
 class _Session(NamedTuple):

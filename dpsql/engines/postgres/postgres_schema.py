@@ -155,7 +155,7 @@ def tables(ask: Ask) -> tuple[SchemaTable, ...]:
         )
         for name, listed in columns.items()
     )
-    derived = {_name(*named): how for *named, how in _derived(ask)}
+    derived = {_name(schema, name): how for schema, name, how in _derived(ask)}
     return tuple(replace(table, **derived.get(table.name, {})) for table in listed_tables)
 
 

@@ -267,7 +267,8 @@ def _snapshot(connection: psycopg.Connection[Any], state: Any) -> Snapshot:
     row = connection.execute(_IDENTITY, [state]).fetchone()
     assert row is not None
     connection.execute(f"SAVEPOINT {MARK}")
-    return Snapshot(*row)
+    identity, exported = row
+    return Snapshot(identity, exported)
 
 
 def _value(connection: psycopg.Connection[Any], sql: str, *parameters: Any) -> Any:

@@ -115,4 +115,4 @@ def _web_server(
 
     make: Callable[..., SecondInterface] = load_value("web")
     host, port = address
-    return make(host, port, names, *(f"{load(path).ledger.path}-replies" for path in policies))
+    return make(host, port, names, tuple(f"{load(path).ledger.path}-replies" for path in policies))

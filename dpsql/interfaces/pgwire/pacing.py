@@ -131,12 +131,10 @@ class Pacer:
         """Return the pace of one analyst."""
         return AnalystPace(self, analyst)
 
-    def follow(
-        self, book: LateAnswers, answer_seconds: float, max_late: int, statement_seconds: float
-    ) -> None:
-        """Use a new ledger and new limits from now on. Running queries still count."""
-        self.book, self.max_late = book, max_late
-        self.answer_seconds, self.statement_seconds = answer_seconds, statement_seconds
+    def follow(self, other: Pacer) -> None:
+        """Use the ledger and limits of another grid from now on. Running queries still count."""
+        self.book, self.max_late = other.book, other.max_late
+        self.answer_seconds, self.statement_seconds = other.answer_seconds, other.statement_seconds
 
     def close(self) -> None:
         """End all waiting, since the server stops and answers nothing more."""

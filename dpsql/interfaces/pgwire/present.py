@@ -10,7 +10,7 @@ from dpsql.interfaces.amounts import loss_text
 from dpsql.interfaces.pgwire.answers import CatalogueAnswers
 from dpsql.interfaces.pgwire.bearer_tokens import TokenLogin, TokenRefused, verifier_of
 from dpsql.interfaces.pgwire.login_file import ByCertificate, Users, Verifier, WithoutPassword
-from dpsql.interfaces.pgwire.pacing import LateAnswers
+from dpsql.interfaces.pgwire.pacing import Pacer, Write
 from dpsql.model.dataclass import dataclass
 from dpsql.owner.check import unnamed_budgets
 from dpsql.policy.draft import ServerSettings as Limits
@@ -41,11 +41,10 @@ class Present:
     running: int = 0
     ended: bool = False
 
-    @property
-    def pace(self) -> tuple[LateAnswers, float, int, float]:
-        """Arguments of `Pacer`: ledger, answer seconds, late answers and statement seconds."""
+    def pacer(self, write: Write) -> Pacer:
+        """Return the grid of time steps for this ledger and these limits."""
         limits, seconds = self.limits, self.proxy.policy.limits.statement_seconds
-        return self.proxy.ledger, limits.answer_seconds, limits.max_late, seconds
+        return Pacer(self.proxy.ledger, limits.answer_seconds, limits.max_late, seconds, write)
 
     def warnings(self) -> Iterator[tuple[str, dict[str, str]]]:
         """Yield warnings for the owner: events of the log and their fields.

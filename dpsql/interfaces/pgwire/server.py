@@ -121,7 +121,7 @@ class Server:
             failures or Failures(monotonic),
         )
         self.desk = LoginDesk(lambda: self.present, self._failures, telemetry)
-        self._pacer = Pacer(*present.pace, partial(telemetry.event, "ran"))
+        self._pacer = present.pacer(partial(telemetry.event, "ran"))
         self._bytes = ServerBytes(limits, len(present.proxy.policy.analysts))
         self._stopping = False
         self._requests = Counter[str]()
@@ -159,7 +159,7 @@ class Server:
                 self._telemetry.event("reload_failed", why=str(error))
                 return
             old, self.present, self._seen = self.present, new, new.proxy.accepted
-            self._pacer.follow(*new.pace)
+            self._pacer.follow(new.pacer(self._pacer.write))
             self._bytes.limits = new.limits
             self._bytes.shares = len(new.proxy.policy.analysts)
             self._telemetry.event("reloaded")

@@ -440,7 +440,8 @@ class Session:
             count = sum(sizes)
             yield backend.COPY_DONE
         if result.warning is not None:
-            yield _notice("WARNING", *result.warning)
+            sqlstate, text = result.warning
+            yield _notice("WARNING", sqlstate, text)
         for text in result.notices:
             yield _notice("NOTICE", "00000", text)
         self._report_result(result)

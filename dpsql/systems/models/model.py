@@ -188,7 +188,8 @@ def _explaining(
     """
     label, others = places
     column = columns[label]
-    cells, coefficients, covariance = fits.in_units(columns, cells, *fit)
+    coefficients, covariance = fit
+    cells, coefficients, covariance = fits.in_units(columns, cells, coefficients, covariance)
     if wish.type is ModelType.LINEAR and isinstance(column, NumberInput):
         coefficients, covariance = coefficients * column.half, covariance * column.half**2
         coefficients[0] += column.middle

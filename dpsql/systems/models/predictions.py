@@ -70,15 +70,22 @@ def find_predictions(
     """
     formulas, models = dict[tuple[str, str | None], Formula](), dict[str, bool]()
     for call in calls:
-        name = formula_name(call, "a model")
-        if name in formulas:
+        name, part = formula_name(call, "a model")
+        if (name, part) in formulas:
             continue
-        model = look(name[0])
+        model = look(name)
         models[model.name] = bool(model.notices)
         columns = tuple(column.name for column in model.columns)
-        sql = prediction_sql(model, name[1], [f"a{n}" for n in range(len(columns))])
+        sql = prediction_sql(model, part, [f"a{n}" for n in range(len(columns))])
         expression = apart(partial(parse_formula, sql, dialect))
-        formulas[name] = Formula(call.function, *name, columns, sql, expression)
+        formulas[name, part] = Formula(
+            call=call.function,
+            of=name,
+            part=part,
+            columns=columns,
+            key=sql,
+            expression=expression,
+        )
     limited = tuple(name for name, is_limited in models.items() if is_limited)
     places = tuple(call.span for call in calls)
     return Predictions(tuple(formulas.values()), places, tuple(models), limited)

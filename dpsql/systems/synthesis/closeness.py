@@ -51,7 +51,7 @@ def to_rows(
     return tuple(
         Closeness(
             tuple(table.columns[n].name for n in places),
-            variation(*(_counts(side, sizes, places) for side in (table.cells, truth))),
+            variation(_counts(table.cells, sizes, places), _counts(truth, sizes, places)),
         )
         for count in range(1, min(most, len(sizes)) + 1)
         for places in combinations(range(len(sizes)), count)

@@ -194,7 +194,9 @@ def _decoy_of(server: Server) -> Present:
     return make_decoy(server.present, "")
 
 
-def make_web_server(host: str, port: int, names: tuple[str, ...], *replies: str) -> WebServer:
+def make_web_server(
+    host: str, port: int, names: tuple[str, ...], replies: tuple[str, ...]
+) -> WebServer:
     """Return the HTTP interface for an address, names in the header Host, and a file of replies
     for each database.
     """
