@@ -19,6 +19,7 @@ from dpsql.preparation import offers
 from dpsql.preparation.offers import find_offer
 from dpsql.proxy import Proxy
 from grammar_tests import proxy_kit
+from grammar_tests.bound import shop
 from grammar_tests.casefile import Case
 from grammar_tests.laws import BUDGET, compiled
 from grammar_tests.test_cases import ALL, CATALOGS
@@ -284,6 +285,17 @@ TEXTS = {
         "SELECT COUNT(status) FROM orders",
         "COUNT(status) instead of STRING_AGG(status, ',')",
     ),
+    "SELECT vip, STRING_AGG(DISTINCT city, ', ' ORDER BY city) FROM customers GROUP BY vip": (
+        "SELECT vip, city, COUNT(*) AS n FROM customers GROUP BY vip, city",
+        "counts rows by city",
+    ),
+    "SELECT MEDIAN(v) FROM (SELECT note, SUM(amount) AS v FROM orders GROUP BY 1) t": (
+        (
+            "SELECT MEDIAN(v) FROM (SELECT note, SUM(amount) AS v, orders.customer_id FROM orders"
+            " GROUP BY 1, orders.customer_id) t"
+        ),
+        "has groups for each customer_id",
+    ),
     "CREATE TABLE t AS SELECT COUNT(*) AS n FROM orders": (
         "SELECT COUNT(*) AS n FROM orders",
         "asks the query alone",
@@ -297,6 +309,28 @@ def test_offers(text: str) -> None:
     offer = offered(case)
     assert offer is not None
     assert (offer.sql, str(offer)) == TEXTS[text]
+
+
+SERIES = [
+    "SELECT u, COUNT(*) FROM (SELECT UNNEST(range(1, quantity)) AS u FROM orders) t GROUP BY u",
+    "SELECT COUNT(*) AS n FROM orders, UNNEST(generate_series(1, quantity)) AS g(u) WHERE u > 3",
+    "SELECT u, COUNT(*) FROM orders o, LATERAL generate_series(o.quantity, 20) g(u) GROUP BY u",
+]
+"""Series of the numbers of a row, whose bounds the policy has."""
+
+
+@pytest.mark.parametrize("text", SERIES)
+def test_a_series_of_a_column_is_offered_between_its_bounds(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case, (_, engine) = replace(REFUSED[0], sql=text, catalog="shop", settings=()), shop()
+    offer = offered(case)
+    assert offer is not None
+    assert sorted(engine.rows(offer.sql)) == sorted(engine.rows(text))
+    monkeypatch.setattr(offers, "_with_condition", lambda select, _: [Offer(select.sql, ())])
+    wrong = offered(case)
+    assert wrong is not None
+    assert sorted(engine.rows(wrong.sql)) != sorted(engine.rows(text)), "the twin keeps all numbers"
 
 
 def test_nothing_is_offered_that_is_refused() -> None:

@@ -18,7 +18,14 @@ from dpsql.model.errors import Offer, Reason, Refused
 from dpsql.model.periods import condition_within
 from dpsql.model.tree import Kind, Span, identifier
 from dpsql.model.vocabulary import ColumnPolicy, Policy, Request
-from dpsql.preparation.written_selects import WrittenSelect, call_around, enclosing, innermost
+from dpsql.preparation.written_selects import (
+    WrittenSelect,
+    call_around,
+    enclosing,
+    without_backticks,
+    without_top,
+)
+from dpsql.preparation.written_series import with_constant_series
 
 SECONDS = 0.25
 """Longest time to look for an offer, in seconds of work: other programs do not count.
@@ -302,12 +309,14 @@ def _apart_from_released(case: RefusedText) -> Iterator[Offer]:
 
 
 def _count_by_value(case: RefusedText) -> Iterator[Offer]:
-    """Count the rows of each value instead of taking the most frequent one, the last item."""
+    """Count rows by value instead of taking the most frequent or a list of all, the last item."""
     select = case.selects[0]
     opening, close = call_around(select.words, case.span.start)
     name, item = select.words[opening - 1], select.items[-1]
-    value = case.text[select.words[opening].stop : select.words[close].start]
-    if name.value == "mode" and item.start == name.start and _COLUMN.fullmatch(value):
+    inside = case.text[select.words[opening].stop : select.words[close].start]
+    value = re.sub(r"^distinct\s+([\w.]+).*", r"\1", inside, flags=re.IGNORECASE | re.DOTALL)
+    is_list = name.value == "mode" or value != inside
+    if is_list and item.start == name.start and _COLUMN.fullmatch(value):
         edited = select.edit((item, f"{value}, COUNT(*) AS n"), select.grouping(value))
         yield _offer(edited.sql, f"counts rows by {value}")
 
@@ -495,6 +504,15 @@ def _cast_side(case: RefusedText) -> Iterator[Offer]:
 _COMPARED = frozenset("= <> != < <= > >=".split())
 
 
+def _constant_series(case: RefusedText) -> Iterator[Offer]:
+    """Generate a series between the bounds of a column, and keep the part that a row asks for."""
+    limits = {c.name.lower(): c.bounds for t in case.policy.tables for c in t.columns if c.bounds}
+    edited = with_constant_series(case.selects[0], case.span.start, limits)
+    if edited is not None:
+        for offer in _with_condition(edited.select, edited.condition):
+            yield _offer(offer.sql, f"takes {edited.series} with {edited.condition}")
+
+
 def _without_comma(case: RefusedText) -> Iterator[Offer]:
     """Leave out a comma before FROM."""
     commas = [w for w in words(case.text) if w.text == "," and w.start <= case.span.start]
@@ -534,26 +552,11 @@ def _only_select(case: RefusedText) -> Iterator[Offer]:
 
 def _top(case: RefusedText) -> Iterator[Offer]:
     """Write TOP n as LIMIT n, and backticks as double quotes. Constants stay as they are."""
-    every = tuple(words(case.text))
-    ticks = [word.start for word in every if word.text == "`"]
-    pairs = zip(ticks[::2], ticks[1::2], strict=True)
-    if ticks and not any('"' in case.text[start:stop] for start, stop in pairs):
-        letters = list(case.text)
-        for place in ticks:
-            letters[place] = '"'
-        yield _offer("".join(letters), 'writes names in "double quotes"')
-    for before, top, *after in zip(every, every[1:], every[2:], every[3:], every[4:], strict=False):
-        opened = after[0].text == "("
-        number = after[1] if opened else after[0]
-        if (before.value, top.value, number.kind) != ("select", "top", WordKind.NUMBER):
-            continue
-        stop = after[2].stop if opened else number.stop
-        text = case.text[: before.stop] + case.text[stop:]
-        select = innermost(text, before.start)
-        at = select.words[select.after - 1].stop
-        limit = f"LIMIT {number.text}"
-        yield _offer(f"{text[:at]} {limit}{text[at:]}", f"{limit} instead of TOP")
-        return
+    if quoted := without_backticks(case.text):
+        yield _offer(quoted, 'writes names in "double quotes"')
+    text, limit = without_top(case.text)
+    if limit:
+        yield _offer(text, f"{limit} instead of TOP")
 
 
 MAKERS: dict[Reason, tuple[Maker, ...]] = {
@@ -574,7 +577,7 @@ MAKERS: dict[Reason, tuple[Maker, ...]] = {
     ),
     Reason.UNSUPPORTED_AGGREGATE: (_count_by_value, _count_instead, _without_item),
     Reason.UNSUPPORTED_FUNCTION: (_without_item,),
-    Reason.UNSUPPORTED_SYNTAX: (_top, _quote_texts, _without_item),
+    Reason.UNSUPPORTED_SYNTAX: (_constant_series, _top, _quote_texts, _without_item),
     Reason.SYNTAX: (_top, _without_comma, _quote_texts),
     Reason.UNSUPPORTED_STATEMENT: (_only_select,),
     Reason.MISPLACED_AGGREGATE: (_to_having,),

@@ -217,3 +217,32 @@ def _begins(every: Sequence[Word], at: int) -> bool:
     if word in ("group", "order"):
         return at + 1 < len(every) and every[at + 1].value == "by"
     return not (word == "from" and every[at - 1].value == "distinct")
+
+
+def without_backticks(text: str) -> str:
+    """Return the text with double quotes for backticks; empty if there are none, or if names have
+    double quotes. Constants stay as they are.
+    """
+    ticks = [word.start for word in words(text) if word.text == "`"]
+    pairs = zip(ticks[::2], ticks[1::2], strict=True)
+    if not ticks or any('"' in text[start:stop] for start, stop in pairs):
+        return ""
+    letters = list(text)
+    for place in ticks:
+        letters[place] = '"'
+    return "".join(letters)
+
+
+def without_top(text: str) -> tuple[str, str]:
+    """Return the text with LIMIT n for SELECT TOP n, and the LIMIT; as it is with "" for others."""
+    every = tuple(words(text))
+    for before, top, *after in zip(every, every[1:], every[2:], every[3:], every[4:], strict=False):
+        opened = after[0].text == "("
+        number = after[1] if opened else after[0]
+        if (before.value, top.value, number.kind) == ("select", "top", WordKind.NUMBER):
+            stop = after[2].stop if opened else number.stop
+            limit, rest = f"LIMIT {number.text}", text[: before.stop] + text[stop:]
+            select = innermost(rest, before.start)
+            at = select.words[select.after - 1].stop
+            return f"{rest[:at]} {limit}{rest[at:]}", limit
+    return text, ""
