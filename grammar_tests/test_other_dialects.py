@@ -136,7 +136,72 @@ TWINS = (
         "SELECT STDEV(amount) AS s, VARP(amount) AS v, SUM(LOG(amount + 1)) AS l FROM orders",
         "SELECT stddev_samp(amount), var_pop(amount), SUM(ln(amount + 1)) FROM orders",
     ),
+    (
+        "tsql",
+        (
+            "SELECT CAST(amount AS DECIMAL) AS a, COUNT(*) AS n FROM orders GROUP BY CAST(amount"
+            " AS DECIMAL)"
+        ),
+        "SELECT CAST(amount AS DECIMAL(18, 0)), COUNT(*) FROM orders GROUP BY 1",
+    ),
+    (
+        "tsql",
+        (
+            "SELECT SUM(SQUARE(quantity)) / 7 AS s, SUM(LEN(LEFT(status, quantity - 2))) AS l"
+            " FROM orders"
+        ),
+        (
+            "SELECT SUM(quantity * quantity) / 7, SUM(length(status[:greatest(quantity - 2,"
+            " 0)])) FROM orders"
+        ),
+    ),
+    (
+        "tsql",
+        (
+            "SELECT COUNT(*) AS n FROM orders WHERE status LIKE 'p' + '%' AND ISNULL(quantity,"
+            " 0) / 2 = 1"
+        ),
+        "SELECT COUNT(*) FROM orders WHERE status LIKE 'p%' AND quantity // 2 = 1",
+    ),
+    (
+        "tsql",
+        (
+            "SELECT POWER(CAST(quantity AS FLOAT), 0.5) AS p, COUNT(*) AS n FROM orders GROUP BY"
+            " quantity"
+        ),
+        "SELECT sqrt(quantity), COUNT(*) FROM orders GROUP BY quantity",
+    ),
     # MySQL.
+    (
+        "mysql",
+        (
+            "SELECT RIGHT(status, -1) AS r, SUBSTRING(status, 2, -1) AS s, COUNT(*) AS n FROM"
+            " orders GROUP BY 1, 2"
+        ),
+        "SELECT '', '', COUNT(*) FROM orders",
+    ),
+    (
+        "mysql",
+        (
+            "SELECT CAST(amount AS DECIMAL) AS a, COUNT(*) AS n FROM orders WHERE status LIKE"
+            " CONCAT('p', '%') GROUP BY 1"
+        ),
+        (
+            "SELECT CAST(amount AS DECIMAL(10, 0)), COUNT(*) FROM orders WHERE status LIKE 'p%'"
+            " GROUP BY 1"
+        ),
+    ),
+    (
+        "mysql",
+        (
+            "SELECT TIMESTAMPDIFF(MONTH, '2024-01-31', '2024-02-29') AS a,"
+            " TIMESTAMPDIFF(MONTH, '2024-02-29', '2024-01-31') AS b,"
+            " TIMESTAMPDIFF(YEAR, '2020-02-29', '2021-02-28') AS c,"
+            " TIMESTAMPDIFF(QUARTER, '2024-06-30', '2023-12-31') AS d,"
+            " TIMESTAMPDIFF(MONTH, '2024-03-30', '2024-01-29') AS e, COUNT(*) AS n FROM orders"
+        ),
+        "SELECT 0, 0, 0, -1, -2, COUNT(*) FROM orders",
+    ),
     (
         "mysql",
         (
@@ -227,10 +292,11 @@ def test_a_text_gives_what_its_twin_gives(dialect: str, text: str, twin: str) ->
         ("_SIGNS", ("tsql", "div"), "SELECT COUNT(*) / 4 AS n FROM orders"),
         ("AVERAGES", ("tsql", "avg"), "SELECT AVG(quantity) AS n, AVG(amount) AS a,"),
         ("_SIGNS", ("tsql", "add"), "SELECT segment + '-' + segment AS s"),
+        ("_MONTHS", "month", "SELECT TIMESTAMPDIFF(MONTH, '2024-01-31'"),
     ],
 )
 def test_a_wrong_twin_reads_them_as_duckdb(
-    table: str, key: tuple[str, str], text: str, monkeypatch: pytest.MonkeyPatch
+    table: str, key: object, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without the row of a meaning, the answer differs from the twin's, or there is none."""
     monkeypatch.delitem(getattr(other_meanings, table), key)
@@ -255,6 +321,21 @@ def test_a_wrong_twin_reads_them_as_duckdb(
         ("tsql", "SELECT DATEPART(week, placed_at), COUNT(*) FROM orders GROUP BY ALL", 16),
         ("tsql", "SELECT CONVERT(VARCHAR, placed_at, 112) FROM orders", 7),
         ("tsql", "SELECT COUNT(*) n FROM orders WHERE status LIKE `a`", 48),
+        ("tsql", "SELECT SUM(POWER(quantity, 0.5)) FROM orders", 11),
+        ("tsql", "SELECT SUM(RADIANS(quantity)) FROM orders", 11),
+        ("tsql", "SELECT SUM(SIGN(amount)) / 2 FROM orders", 11),
+        ("tsql", "SELECT SUM(ISNULL(quantity, 2.7)) FROM orders", 11),
+        ("tsql", "SELECT SUM(ISNULL(quantity, note)) FROM orders", 11),
+        ("tsql", "SELECT SUM(CHARINDEX(status, note)) FROM orders", 11),
+        ("tsql", "SELECT SUM(CHARINDEX('', status)) FROM orders", 11),
+        ("tsql", "SELECT COUNT(*) FROM orders WHERE status LIKE '[op]%'", 34),
+        ("tsql", "SELECT COUNT(*) FROM orders WHERE status LIKE note", 34),
+        ("tsql", "SELECT SUM(TRY_CAST(note AS INT)) FROM orders", 20),
+        ("tsql", "SELECT SUM(CAST('2.7' AS INT)) FROM orders", 16),
+        ("mysql", "SELECT SUM(CAST(note AS SIGNED)) FROM orders", 16),
+        ("mysql", "SELECT EXTRACT(WEEK FROM placed_at) FROM orders", 7),
+        ("mysql", "SELECT SUM(EXTRACT(MICROSECOND FROM placed_at)) FROM orders", 11),
+        ("mysql", "SELECT SUBSTRING(status FROM 0 FOR 2) FROM orders", 7),
         ("mysql", "SELECT COUNT(*) FROM orders WHERE status = 'a\\'b'", 43),
         ("mysql", "SELECT COUNT(*) FROM orders WHERE status || 'a'", 41),
         ("mysql", "SELECT COUNT(*) n -1--1\n FROM orders", 20),
@@ -277,6 +358,13 @@ def test_what_has_another_meaning_is_refused(dialect: str, text: str, place: int
 def test_another_dialect_is_refused_by_name() -> None:
     with pytest.raises(ValueError, match="unknown dialect 'oracle'"):
         parse("SELECT 1", "oracle")
+
+
+def test_a_bound_backslash_is_no_pattern() -> None:
+    """A text between quotes has none, but a bound value may: it would be an escape in MySQL."""
+    with pytest.raises(Refused):
+        parse("SELECT COUNT(*) FROM orders WHERE status LIKE ?", "mysql", ("a\\_b",))
+    assert parse("SELECT COUNT(*) FROM orders WHERE status LIKE ?", "mysql", ("a_b",))
 
 
 def test_places_are_those_of_the_text() -> None:

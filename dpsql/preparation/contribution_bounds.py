@@ -347,8 +347,9 @@ def _law(widest: Prepared, poll: Poll, vote: Vote) -> _Law:
             if release.field.id == poll.column:
                 return _law_of(release.payment, block.l0)
         for choice in block.choices:
-            if choice.expected is not None and choice.query.histogram.rows == most:
-                return _Law(choice.expected / most, gaussian=False, one_group=one)
+            if choice.query.histogram.rows == most:
+                error = sqrt(2) / float(choice.rate * choice.aim.per_row)
+                return _Law(error / most, gaussian=False, one_group=one)
         for tree in block.trees:
             if tree.histogram.rows == most:
                 return _Law(tree.error / most, gaussian=True, one_group=one)

@@ -55,7 +55,7 @@ class Range:
         if not self.searched:
             return far
         distances = (abs(self.centre - end) for end in (self.lower, self.upper, Fraction(0)))
-        return min(far, *map(float, filter(None, distances))) / 8
+        return min((far, *map(float, filter(None, distances)))) / 8
 
     @property
     def deviation(self) -> float:

@@ -97,6 +97,8 @@ def ends_of(over_bases: Expression, biased: Mapping[int, Ends]) -> Ends | None:
         for sign, end in ((-1, ends.below), (1, ends.above))
         if end != NOTHING
     ]
+    if not changes:
+        return Ends(NOTHING, NOTHING)
     below, above = (
         reduce(add, (scalar("greatest", change * sign, 0.0) for change in changes))
         for sign in (-1.0, 1.0)

@@ -13,7 +13,15 @@ from dpsql.dialects.reading.function_names import refusal_of
 from dpsql.dialects.reading.interval_literals import duration_of, later, opposite, value_of
 from dpsql.dialects.reading.literals import cast_type, casted, literal, negative
 from dpsql.dialects.reading.nodes import Origin, name_of, placeholder_of, schema_of, values_of_row
-from dpsql.dialects.reading.other_meanings import clock_of, sign_there
+from dpsql.dialects.reading.other_dialects import OTHERS
+from dpsql.dialects.reading.other_meanings import (
+    clock_of,
+    part_of_text,
+    part_there,
+    pattern_there,
+    sign_there,
+    sum_there,
+)
 from dpsql.dialects.reading.time_calls import in_zone, part_of, standard_part
 from dpsql.dialects.reading.tokens import FUNCTION
 from dpsql.dialects.reading.window_frames import Read
@@ -75,7 +83,7 @@ def _sum(function: str) -> Callable[[exp.Expression, Origin], Expression]:
         if step is not None:
             return later(expression(right, origin), step, span)
         args = expression(left, origin), expression(right, origin)
-        return Call(sign_there(function, origin), args, span=span)
+        return sum_there(function, args, origin, span)
 
     return handle
 
@@ -104,7 +112,8 @@ def _pattern(function: str) -> Callable[[exp.Expression, Origin], Expression]:
         if is_quantified(right):
             tested = expression(left, origin)
             return quantified(function, tested, right, origin, expression, negate=bool(negate))
-        args = expression(left, origin), expression(right, origin)
+        pattern = pattern_there(expression(right, origin), node, origin)
+        args = expression(left, origin), pattern
         return _not_if(negate, Call(function, args, span=origin.span(node)))
 
     return handle
@@ -372,6 +381,8 @@ def _cast(node: exp.Expression, origin: Origin) -> Expression:
     value = expression(this, origin)
     if origin.dialect == "tsql" and target.kind is Kind.INTEGER:
         value = Call("cut_fraction", (value,), span=span)
+    elif origin.dialect in OTHERS and target.is_numeric and not isinstance(value, Literal):
+        value = Call("no_text", (value,), span=span)
     cast = casted(value, target, origin, span, safe=safe)
     if longest is None:
         return cast
@@ -385,14 +396,18 @@ def _extract(node: exp.Expression, origin: Origin) -> Expression:
     if not isinstance(part, exp.Var | exp.Literal):
         raise origin.refusal(node, "EXTRACT of a computed part")
     written = str(origin.take(part, "this", "is_string")[0])
-    return part_of(standard_part(written), expression(this, origin), origin.span(node))
+    name = part_there(standard_part(written), node, origin)
+    return part_of(name, expression(this, origin), origin.span(node))
 
 
 def _substring(node: exp.Expression, origin: Origin) -> Expression:
     text, start, length = origin.take(node, "this", "start", "length")
     first = Literal(1, INTEGER, origin.span(node)) if start is None else expression(start, origin)
-    rest = () if length is None else (expression(length, origin),)
-    return Call("substring", (expression(text, origin), first, *rest), span=origin.span(node))
+    values = [expression(text, origin), first]
+    values += [] if length is None else [expression(length, origin)]
+    if origin.dialect in OTHERS:
+        return part_of_text(values, node, origin)
+    return Call("substring", tuple(values), span=origin.span(node))
 
 
 def _position(node: exp.Expression, origin: Origin) -> Expression:

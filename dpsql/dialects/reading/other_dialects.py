@@ -114,8 +114,8 @@ def with_known_order(tokens: Sequence[Token], dialect: str) -> tuple[Token, ...]
         if is_word(token) and token.text.upper() == "NULLS" and after in ("FIRST", "LAST"):
             raise _refusal(span_of(token), f"NULLS {after}")
     if dialect == "mysql":
-        return _with_offsets(_with_sizes(tokens, None))
-    return _with_limits(_with_sizes(_with_casts(tokens), _SIZE))
+        return _with_offsets(_with_sizes(_with_digits(tokens, "10"), None))
+    return _with_limits(_with_sizes(_with_digits(_with_casts(tokens), "18"), _SIZE))
 
 
 def _with_offsets(tokens: Sequence[Token]) -> tuple[Token, ...]:
@@ -174,6 +174,24 @@ def _with_sizes(tokens: Sequence[Token], size: str | None) -> tuple[Token, ...]:
         cast = [*order[i : begin + 1], text, closing]
         left = as_token(order[i], TokenType.VAR, "LEFT")
         order[i : end + 1] = [left, opening, *cast, comma, number, closing]
+    return tuple(order)
+
+
+def _with_digits(tokens: Sequence[Token], digits: str) -> tuple[Token, ...]:
+    """Return AS DECIMAL) as AS DECIMAL(digits, 0)): DuckDB gives three places after the point."""
+    order = list(tokens)
+    for i in reversed(range(1, len(order) - 1)):
+        named = any(_says(order[i], name) for name in ("DECIMAL", "NUMERIC", "DEC"))
+        closing = order[i + 1]
+        if named and _says(order[i - 1], "AS") and closing.token_type is TokenType.R_PAREN:
+            written = (
+                (TokenType.L_PAREN, "("),
+                (TokenType.NUMBER, digits),
+                (TokenType.COMMA, ","),
+                (TokenType.NUMBER, "0"),
+                (TokenType.R_PAREN, ")"),
+            )
+            order[i + 1 : i + 1] = [as_token(closing, kind, text) for kind, text in written]
     return tuple(order)
 
 

@@ -20,6 +20,7 @@ from dpsql.dialects.reading.window_frames import Read
 from dpsql.model.durations import UNITS
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import (
+    DOUBLE,
     INTEGER,
     STATED,
     TIMESTAMP,
@@ -33,8 +34,8 @@ from dpsql.model.tree import (
 
 _Reader: TypeAlias = "Callable[[exp.Expression, list[exp.Expression], Origin, Read], Expression]"
 
-_SAME = """abs acos asin atan ceiling cos degrees exp floor log10 pi power radians round sign sin
-    sqrt tan coalesce nullif lower upper ltrim rtrim trim left right replace reverse year month day
+_SAME = """abs acos asin atan ceiling cos exp floor log10 pi round sin
+    sqrt tan coalesce nullif lower upper ltrim rtrim trim replace reverse year month day
     count sum min max row_number rank dense_rank ntile lag lead first_value last_value percent_rank
     cume_dist grouping cast extract dp_choose within_ranges""".split()
 """Functions with one meaning in all dialects."""
@@ -48,7 +49,6 @@ _NAMES: Mapping[str, Mapping[str, str]] = {
         "count_big": "count",
         "eomonth": "last_day",
         "grouping_id": "grouping_id",
-        "isnull": "coalesce",
         "stdev": "stddev",
         "stdevp": "stddev_pop",
         "var": "variance",
@@ -57,6 +57,7 @@ _NAMES: Mapping[str, Mapping[str, str]] = {
     "mysql": {
         **{name: name for name in (*_SAME, *STATED)},
         **{name: name for name in "ceil ln log2 pow mod ifnull if lcase ucase instr".split()},
+        **{name: name for name in "degrees power radians sign".split()},
         **{name: name for name in "avg any_value stddev_pop var_pop stddev_samp var_samp".split()},
         **{name: name for name in "quarter hour minute second dayofyear dayofmonth".split()},
         **{name: name for name in "dayname monthname last_day date char_length".split()},
@@ -162,6 +163,20 @@ def sign_there(function: str, origin: Origin) -> str:
     return _SIGNS.get((origin.dialect, function), function)
 
 
+def sum_there(
+    function: str, args: tuple[Expression, Expression], origin: Origin, span: Span
+) -> Expression:
+    """Return `+` or `-`; T-SQL's `+` of two constant texts is one constant, as in patterns."""
+    sign = sign_there(function, origin)
+    match args:
+        case Literal(str() as a, type=kind), Literal(str() as b) if kind == VARCHAR and (
+            sign == "add_or_concat"
+        ):
+            return _text(a + b, span)
+        case _:
+            return Call(sign, args, span=span)
+
+
 _SIGNS = {
     ("tsql", "add"): "add_or_concat",
     ("tsql", "sub"): "sub_numbers",
@@ -169,6 +184,29 @@ _SIGNS = {
     ("mysql", "add"): "add_numbers",
     ("mysql", "sub"): "sub_numbers",
 }
+
+_IN_LIKE = {"tsql": "[", "mysql": "\\"}
+"""Characters in patterns of LIKE that mean something else than themselves there."""
+_EXTRACTED = frozenset("year quarter month day hour minute second".split())
+"""Parts with one meaning; weeks of MySQL are others, and its microseconds are those of a second."""
+
+
+def pattern_there(pattern: Expression, node: exp.Expression, origin: Origin) -> Expression:
+    """Return a pattern of LIKE; raises `Refused` for one with another meaning there."""
+    special = _IN_LIKE.get(origin.dialect)
+    constant = isinstance(pattern, Literal) and isinstance(pattern.value, str)
+    if special is not None and (not constant or special in str(getattr(pattern, "value", ""))):
+        construct = f"{special} in a pattern" if constant else "LIKE with a computed pattern"
+        raise origin.refusal(node, construct)
+    return pattern
+
+
+def part_there(part: str, node: exp.Expression, origin: Origin) -> str:
+    """Return the part of EXTRACT; raises `Refused` for one with another meaning there."""
+    if origin.dialect in OTHERS and part not in _EXTRACTED:
+        raise origin.refusal(node, f"EXTRACT of the part {part}")
+    return part
+
 
 AVERAGES = {("tsql", "avg"): "avg_of_kind"}
 """Aggregates of whole numbers that are whole there."""
@@ -306,7 +344,37 @@ def _full_steps(
         raise origin.refusal(node, "TIMESTAMPDIFF of anything but a unit and two times")
     part, span = _part(args[0], origin, _STEPS), origin.span(node)
     start, end = (Cast(_moment(arg, origin, read), TIMESTAMP, span=span) for arg in args[1:])
-    return Call("date_sub", (_text(part, span), start, end), span=span)
+    if part not in _MONTHS:
+        return Call("date_sub", (_text(part, span), start, end), span=span)
+    months = _full_months(start, end, span)
+    return Call("int_div", (months, _whole(_MONTHS[part], span)), span=span)
+
+
+_MONTHS = {"month": 1, "quarter": 3, "year": 12}
+
+
+def _full_months(start: Expression, end: Expression, span: Span) -> Expression:
+    """Return the full months between two times: from a 31st to a 30th there is none."""
+
+    def call(function: str, *args: Expression) -> Call:
+        return Call(function, args, span=span)
+
+    def within(moment: Expression) -> Expression:
+        first = call("date_trunc", _text("month", span), moment)
+        return call("date_diff", _text("microseconds", span), Cast(first, TIMESTAMP), moment)
+
+    months = call("date_diff", _text("month", span), start, end)
+    short = call("lt", within(end), within(start)), call("gt", within(end), within(start))
+    forward, back = call("ge", end, start), call("lt", end, start)
+    one = _whole(1, span)
+    return call(
+        "case",
+        call("and", forward, short[0]),
+        call("sub", months, one),
+        call("and", back, short[1]),
+        call("add", months, one),
+        months,
+    )
 
 
 def _stepped(*, back: bool) -> _Reader:
@@ -346,8 +414,13 @@ def _formatted(
 def _swapped(
     node: exp.Expression, args: list[exp.Expression], origin: Origin, read: Read
 ) -> Expression:
-    """Return CHARINDEX or LOCATE(part, text): the first place of a part in a text."""
+    """Return CHARINDEX or LOCATE(part, text): the first place of a part in a text.
+
+    An empty part is nowhere in T-SQL, and at the first place elsewhere.
+    """
     part, text = _values(node, args, origin, read, 2)
+    if origin.dialect == "tsql" and not (isinstance(part, Literal) and part.value):
+        raise origin.refusal(node, "CHARINDEX of a part that is not a constant text")
     return Call("strpos", (text, part), span=origin.span(node))
 
 
@@ -370,27 +443,69 @@ def _logarithm(
 def _square(
     node: exp.Expression, args: list[exp.Expression], origin: Origin, read: Read
 ) -> Expression:
-    (number,) = _values(node, args, origin, read, 1)
-    return Call("mul", (number, number), span=origin.span(node))
+    """Return T-SQL's SQUARE(x), which is a FLOAT."""
+    (number,), span = _values(node, args, origin, read, 1), origin.span(node)
+    real = Cast(number, DOUBLE, span=span)
+    return Call("mul", (real, real), span=span)
+
+
+def _typed(function: str, count: int) -> _Reader:
+    """Return the reader of a function whose result has the type of its first argument there."""
+
+    def read_typed(
+        node: exp.Expression, args: list[exp.Expression], origin: Origin, read: Read
+    ) -> Expression:
+        values = _values(node, args, origin, read, count)
+        return Call(function, tuple(values), span=origin.span(node))
+
+    return read_typed
+
+
+def _end_of_text(function: str) -> _Reader:
+    """Return the reader of LEFT or RIGHT(text, size)."""
+
+    def read_end(
+        node: exp.Expression, args: list[exp.Expression], origin: Origin, read: Read
+    ) -> Expression:
+        text, size = _values(node, args, origin, read, 2)
+        return Call(function, (text, _size(size)), span=origin.span(node))
+
+    return read_end
+
+
+def _size(size: Expression) -> Expression:
+    """Return a number of characters: none where it is negative."""
+    if isinstance(size, Literal) and isinstance(size.value, int) and size.value >= 0:
+        return size
+    below = Call("lt", (size, _whole(0, size.span)), span=size.span)
+    return Call("case", (below, _whole(0, size.span), size), span=size.span)
 
 
 def _part_of_text(
     node: exp.Expression, args: list[exp.Expression], origin: Origin, read: Read
 ) -> Expression:
-    """Return SUBSTRING(text, first, length) from a constant place; others differ in meaning."""
-    text, first, *rest = _values(node, args, origin, read, 2, 3)
+    """Return SUBSTRING(text, first, length)."""
+    return part_of_text(_values(node, args, origin, read, 2, 3), node, origin)
+
+
+def part_of_text(values: list[Expression], node: exp.Expression, origin: Origin) -> Expression:
+    """Return a part of a text from a constant place on; other places differ in meaning."""
+    text, first, *rest = values
     if not (isinstance(first, Literal) and isinstance(first.value, int) and first.value > 0):
         raise origin.refusal(node, "SUBSTRING from a place that is not a constant from 1 on")
-    return Call("substring", (text, first, *rest), span=origin.span(node))
+    return Call("substring", (text, first, *map(_size, rest)), span=origin.span(node))
 
 
 def _joined(
     node: exp.Expression, args: list[exp.Expression], origin: Origin, read: Read
 ) -> Expression:
     """Return MySQL's CONCAT(a, b, …), which is NULL where one of them is."""
-    span = origin.span(node)
-    values = (Cast(read(arg, origin), VARCHAR, span=span) for arg in args)
-    return Call("concat", tuple(values), span=span)
+    span, values = origin.span(node), [read(arg, origin) for arg in args]
+    texts = [value.value for value in values if isinstance(value, Literal)]
+    constant = [text for text in texts if isinstance(text, str)]
+    if values and len(constant) == len(values):
+        return _text("".join(constant), span)
+    return Call("concat", tuple(Cast(value, VARCHAR, span=span) for value in values), span=span)
 
 
 def _day_of_week(name: str, shift: int) -> _Reader:
@@ -413,8 +528,15 @@ _READERS: Mapping[str, Mapping[str, _Reader]] = {
         "datediff_big": _date_diff,
         "datename": _date_name,
         "datepart": _date_part,
+        "degrees": _typed("degrees_of_float", 1),
+        "isnull": _typed("coalesce_of_kind", 2),
+        "left": _end_of_text("left"),
         "len": _length,
         "log": _logarithm,
+        "power": _typed("pow_of_float", 2),
+        "radians": _typed("radians_of_float", 1),
+        "right": _end_of_text("right"),
+        "sign": _typed("sign_of_whole", 1),
         "square": _square,
         "substring": _part_of_text,
     },
@@ -426,9 +548,11 @@ _READERS: Mapping[str, Mapping[str, _Reader]] = {
         "date_sub": _stepped(back=True),
         "datediff": _days_between,
         "dayofweek": _day_of_week("dow", 1),
+        "left": _end_of_text("left"),
         "locate": _swapped,
         "log": _logarithm,
         "mid": _part_of_text,
+        "right": _end_of_text("right"),
         "subdate": _stepped(back=True),
         "substr": _part_of_text,
         "substring": _part_of_text,
