@@ -107,6 +107,8 @@ def any_line(dice: Random, kind: str) -> bytes:
 
 
 NUMBERS = (0, 1, -1, 41, 2**31, 2**62, -(2**62), 2**63 - 1, -(2**63))
+NO_MOMENT = 2 - 2**63
+"""Microseconds before the first TIMESTAMP: a file with such a value is refused."""
 DAYS = (19_700, 19_800, 0, 2**31 - 1, -(2**31), -(2**31) + 1)
 WORDS = (
     "Oslo",
@@ -129,7 +131,8 @@ def any_values(dice: Random, key: str | None) -> tuple[int, tuple[Any, ...]]:
     if file and age is not None:
         age %= 2**31
     amount = dice.choice((bits, 0.0, -0.0, 12.5, inf, nan, None))
-    times = dice.choice((*DAYS, None)), dice.choice((*NUMBERS, 1_706_000_000_000_000))
+    moments = *(n for n in NUMBERS if n > NO_MOMENT), 1_706_000_000_000_000
+    times = dice.choice((*DAYS, None)), dice.choice(moments)
     rest = dice.choice((*WORDS, None)), dice.choice((True, False, None))
     return file, (key, age, amount, *times, *rest)
 
@@ -229,6 +232,9 @@ class Law:
         others = [a_row(dice, kind, f"p{n}") for n in range(dice.choice((1, 3, 9)))]
         place = dice.randrange(len(others) + 1)
         own = own_row(dice, kind)
+        if kind == "parquet" and dice.random() < 0.1:
+            _key, (file, values) = own
+            own = "", (file, (*values[:4], NO_MOMENT, *values[5:]))
         asked = dice.sample(expressions(), EXPRESSIONS)
         try:
             here, keys = self.read([*others[:place], own, *others[place:]], asked)

@@ -28,7 +28,7 @@ from dpsql.model.algebra import Field
 from dpsql.model.errors import Unreachable
 from dpsql.model.file_formats import FileColumn, FileFormat
 from dpsql.model.resources import Database
-from dpsql.model.tree import TIME, StoredAs, decimal
+from dpsql.model.tree import TIME, TIMESTAMP, StoredAs, decimal
 from dpsql.owner.check import check_policy
 from dpsql.proxy import Proxy
 from grammar_tests.engine_kit import SMALL
@@ -193,16 +193,22 @@ def unreadable() -> dict[str, pa.Array]:
         "text": pa.Array.from_buffers(pa.string(), ROWS, texts.buffers()),
         "time": of_bytes(pa.time64("us"), late, 8),
         "timestamp": of_bytes(pa.timestamp("ms"), far, 8),
+        "first timestamp": of_bytes(pa.timestamp("us"), [0] * 1500 + [2 - 2**63] + [0] * 1499, 8),
         "decimal": of_bytes(pa.decimal128(5, 2), [0] * 1500 + [2**30] + [0] * 1499, 16),
         "wide decimal": of_bytes(pa.decimal128(38, 2), [0] * 1500 + [10**38] + [0] * 1499, 16),
     }
 
 
-BEYOND = {"time": "x > TIME '24:00'", "decimal": "x > 999.99", "wide decimal": f"x >= 1e{36}"}
+BEYOND = {
+    "time": "x > TIME '24:00'",
+    "first timestamp": "x < TIMESTAMP '290309-12-22 (BC)'",
+    "decimal": "x > 999.99",
+    "wide decimal": f"x >= 1e{36}",
+}
 """What holds of the value where a version of DuckDB reads it."""
 
 
-@pytest.mark.parametrize("case", ["text", "time", "timestamp", "decimal", "wide decimal"])
+@pytest.mark.parametrize("case", ["text", "timestamp", *BEYOND])
 def test_a_value_that_cannot_be_read_is_found_when_files_are_opened(
     case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -225,7 +231,7 @@ def test_a_value_that_cannot_be_read_is_found_when_files_are_opened(
     assert beyond
 
 
-@pytest.mark.parametrize("case", ["decimal", "wide decimal"])
+@pytest.mark.parametrize("case", ["first timestamp", "decimal", "wide decimal"])
 def test_a_value_that_a_table_took_from_a_file_is_found_too(
     case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -245,7 +251,12 @@ def test_a_value_that_a_table_took_from_a_file_is_found_too(
         )
 
 
-PARTS = {"decimal": decimal(5, 2), "wide decimal": decimal(38, 2), "time": TIME}
+PARTS = {
+    "decimal": decimal(5, 2),
+    "wide decimal": decimal(38, 2),
+    "time": TIME,
+    "first timestamp": TIMESTAMP,
+}
 
 
 @pytest.mark.parametrize("case", PARTS)

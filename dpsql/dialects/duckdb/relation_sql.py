@@ -127,6 +127,9 @@ def _within_type(sql: str, kind: tree.SqlType) -> str:
             least, most = (
                 f"CAST('{sign}{digits}' AS {tree.type_name(kind)})" for sign in ("-", "")
             )
+        case tree.Kind.TIMESTAMP:
+            first, none = "TIMESTAMP '290309-12-22 (BC) 00:00:00'", "TIMESTAMP '-infinity'"
+            return f"CASE WHEN {sql} >= {first} OR {sql} = {none} THEN {sql} END"
         case _:
             return sql
     return f"CASE WHEN {sql} BETWEEN {least} AND {most} THEN {sql} END"

@@ -4,8 +4,9 @@ Examples are a text that is not UTF-8, a time of 25:00, or a timestamp beyond mi
 value fails wherever its row is read, outside of every expression, so a query would reveal whether
 it reads that row. Therefore all values of types that can fail are read when files are opened. Files
 may also hold values beyond the range of their type, on which functions fail: a DECIMAL(5,2) of
-10,737,418.24, or a TIME of 25:00. These are tested too. A file that was read whole is remembered by
-its stamp, in the user's own cache; small files are read each time.
+10,737,418.24, a TIME of 25:00, or a TIMESTAMP before the first one. These are tested too. A file
+that was read whole is remembered by its stamp, in the user's own cache; small files are read each
+time.
 
 Proof (PRIVACY.md R100). After this check no value makes a statement fail. Only parts of nested
 values, which are read as NULL, can lie beyond the type of their column. Tables that were copied
@@ -29,6 +30,9 @@ _SAFE = frozenset(
     " DOUBLE DATE BLOB UUID NULL".split()
 )
 """Types with values that can always be read. Of the others, all are read, though not all fail."""
+
+_FIRST_TIME = "290309-12-22 (BC) 00:00:00"
+"""First finite TIMESTAMP. DuckDB 1.5 fails to print an earlier one, which Parquet can hold."""
 
 _DECIMAL = re.compile(r"DECIMAL\((\d+),(\d+)\)")
 
@@ -91,6 +95,9 @@ def _range(column: str, kind: str) -> str | None:
     """Return the condition that a value is in its type's range; None if a file cannot break it."""
     if kind == "TIME":
         return f"{name(column)} BETWEEN TIME '00:00:00' AND TIME '24:00:00'"
+    if kind in ("TIMESTAMP", "TIMESTAMP WITH TIME ZONE"):
+        infinite = f"{name(column)} = {kind} '-infinity'"
+        return f"({name(column)} >= {kind} '{_FIRST_TIME}' OR {infinite})"
     digits = _DECIMAL.fullmatch(kind)
     if digits is None:
         return None
@@ -117,4 +124,4 @@ def marker_of(paths: Sequence[str]) -> str | None:
             return None
     except OSError:
         return None
-    return os.path.join(folder, f"read2-{duckdb.__version__}-{identity_of(signature)}")  # noqa: PTH118
+    return os.path.join(folder, f"read3-{duckdb.__version__}-{identity_of(signature)}")  # noqa: PTH118
