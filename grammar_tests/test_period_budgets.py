@@ -181,9 +181,8 @@ def test_a_charge_without_periods_is_no_charge_of_a_period(ledger: StoredLedger)
     with pytest.raises(LedgerError, match="names none"):
         ledger.charge(charge("q2", loss=Loss(1), limit=MOST, caps=(limit,)))
     ledger.charge(of("q1", "2026-08"))
-    cap = Ceiling("analyst bob", MOST, "default", frozenset({"bob"}))
-    with pytest.raises(LedgerError, match="shared"):
-        ledger.share(["q1"], replace(of("q2", "2026-08", by="bob"), caps=(cap,)))
+    with pytest.raises(LedgerError, match="names none"):
+        ledger.charge(replace(of("q2", "2026-Q3", rule=OTHER), budget="other", caps=(limit,)))
     assert ledger.spent("default") == Loss(2)
 
 
@@ -203,6 +202,7 @@ def edited(folder: Path, *changes: tuple[str, str]) -> Path:
 
 BUDGET = "[budgets.default]\n"
 RENEWS = f'{BUDGET}renews = "month"\n'
+CAP = 'epsilon = 1.0\nrenews = "month"\nlifetime_epsilon = 9.0\nlifetime_delta = 1e-2\n'
 COLUMNS = 'columns = ["events.user_id", "orders.user_id"]'
 
 
@@ -217,8 +217,7 @@ COLUMNS = 'columns = ["events.user_id", "orders.user_id"]'
         ('orders = "placed"', 'orders = "placed", kinds = "label"', "kinds is not a private"),
         (BUDGET, f'{BUDGET}renews = "month"\n', "lifetime"),
         (BUDGET, f"{RENEWS}lifetime_epsilon = 9.0\nlifetime_delta = 1e-2\n", "two kinds"),
-        ("[analysts.ana]\n", "[analysts.ana]\nepsilon = 1.0\n", "limit of analyst ana"),
-        ("[privacy_unit]\n", "[privacy_unit]\nepsilon = 5.0\n", "limit of all budgets"),
+        ("[analysts.ana]\n", f"[analysts.ana]\n{CAP}", "analyst ana renews"),
         ('path = "periods.duckdb"', 'path = "p.duckdb"\nprepared = "p.store"', "prepared is not"),
         ("[ledger]", "[limits]\nmax_text_length = 50\n[ledger]", "max_text_length is shorter"),
         (COLUMNS, 'table = "events"\nkey = "event_id"', "needs the person's column"),

@@ -104,13 +104,11 @@ def _read(parts: Parts, request: Request) -> Question | SystemStatement:
     """Return the statement of a request.
 
     With periods of people its payer is charged in the periods that it reads, and statements of side
-    systems and of agents are refused.
+    systems are refused.
     """
     read = parts.compiler.statement(request, parts.stop)
     if parts.compiler.policy.period is None:
         return read
-    if request.chain:
-        raise without_periods("queries of agents")
     if not isinstance(read, Question):
         raise without_periods(SIDE)
     return parts.compiler.in_periods(read)

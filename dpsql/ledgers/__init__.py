@@ -189,7 +189,8 @@ class PaidAnswer:
 
     If it is a table of a cube, `whole` describes all tables of that cube that the analyst lacks,
     since they are received together. It holds their ids, the largest epsilon, the sum of their
-    losses, and the analysts who have them all.
+    losses, and the analysts who have them all. `periods` has the rule and the names of the charged
+    periods of people, if any.
     """
 
     query_id: str
@@ -197,6 +198,7 @@ class PaidAnswer:
     loss: Loss
     holders: frozenset[str]
     whole: PaidAnswer | None = None
+    periods: tuple[str, tuple[str, ...]] = ("", ())
 
     @property
     def lent(self) -> PaidAnswer:
@@ -396,8 +398,14 @@ class Ledger(Protocol):
         With a calendar, only that in the window to which a charge would now count.
         """
 
-    def spent_in(self, budget: str, periods: ChargedPeriods) -> tuple[Loss, ...]:
-        """Return the spending of a budget in each of these periods of people.
+    def spent_in(
+        self,
+        budget: str | None,
+        periods: ChargedPeriods,
+        analysts: frozenset[str] | None = None,
+    ) -> tuple[Loss, ...]:
+        """Return the spending of a budget (None: of all), by these analysts (None: by all), in each
+        of these periods of people.
 
         Charges without periods, and those under another rule, count in each of them.
         """
@@ -424,8 +432,9 @@ class Ledger(Protocol):
     def lift(self, title: str, reason: str) -> None:
         """Record that the owner lifts the limit with this title."""
 
-    def delegate(self, new: Delegation, most: Loss, reason: str) -> None:
-        """Record a delegation, or its new terms, with the most that its agent may spend.
+    def delegate(self, new: Delegation, most: Loss, reason: str, periods: str = "") -> None:
+        """Record a delegation, or its new terms, with the most that its agent may spend: in all, or
+        in each of the `periods` of people of a rule.
 
         Raises `LedgerError` for a chain that would be too long or a cycle, for a second delegator,
         and for an agent that was charged before. Raises `Refused` as `chain` does.

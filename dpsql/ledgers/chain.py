@@ -10,7 +10,7 @@ Periods that are refreshed alone have data versions: PRIVACY.md R103.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from hashlib import sha256
 from typing import NamedTuple
@@ -144,6 +144,23 @@ class State:
         if window is None:
             return whole
         return whole - window.before.spent(budget, analysts)
+
+    def spent_in(
+        self,
+        budget: str | None,
+        rule: str,
+        periods: Sequence[str],
+        analysts: frozenset[str] | None = None,
+    ) -> tuple[Loss, ...]:
+        """Return the spending of a budget (None: of all) in each of these periods of people.
+
+        Analysts are as in `spent`.
+        """
+        analysts = None if analysts is None else names_below(self.delegations, analysts)
+        budgets = [*self.accountants] if budget is None else [budget]
+        every = [(Loss(0),) * len(periods)]
+        every += [self.sums.spent_in(name, rule, periods, analysts) for name in budgets]
+        return tuple(sum(losses, Loss(0)) for losses in zip(*every, strict=True))
 
     def text(self) -> str:
         """Return the state as canonical JSON, without its place in the chain."""
@@ -331,8 +348,10 @@ class _Fold:
         self._require_windows(windows)
         if budget is None or analyst is None or not before or analyst in before:
             raise ValueError("an answer is shared with an analyst by those who had it")
-        share = budget, analyst, before
-        self._shared[share] = self._shared.get(share, Loss(0)) + loss_in(row)
+        rule, periods = codec.decode_periods(row.event)
+        for name in [period_key(budget, rule, each) for each in periods] or [budget]:
+            share = name, analyst, before
+            self._shared[share] = self._shared.get(share, Loss(0)) + loss_in(row)
 
     def _refresh(self, periods: str | None) -> None:
         """Start a data version of all data, or of some periods; facts are of earlier data."""

@@ -282,15 +282,19 @@ def decode_versions(text: str) -> tuple[str, dict[str, int]]:
 
 
 def encode_holders(
-    holders: Iterable[str], windows: Mapping[str, str], further: Iterable[int] = ()
+    holders: Iterable[str],
+    windows: Mapping[str, str],
+    further: Iterable[int] = (),
+    periods: ChargedPeriods | None = None,
 ) -> str:
-    """Return the earlier holders of a shared answer, the charged windows and the further
-    coordinates of the charge, as canonical JSON.
+    """Return the earlier holders of a shared answer, the charged windows and periods, and the
+    further coordinates of the charge, as canonical JSON.
     """
     before = sorted(holders)
-    if not (windows or further):
+    if not (windows or further or periods):
         return canonical(before)
-    return canonical({"before": before, "windows": windows, **_further(further)})
+    of = {} if periods is None else {"periods": [periods.rule.text, *periods.names]}
+    return canonical({"before": before, "windows": windows, **of, **_further(further)})
 
 
 def decode_holders(text: str) -> tuple[frozenset[str], dict[str, str]]:

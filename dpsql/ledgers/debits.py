@@ -28,6 +28,7 @@ from dpsql.ledgers.book import LARGEST, Book
 from dpsql.ledgers.chain import EntryKind, EntryRow, State, Turn, loss_in
 from dpsql.ledgers.codec import (
     canonical,
+    decode_periods,
     encode_event,
     encode_holders,
     encode_inquiry,
@@ -43,6 +44,7 @@ from dpsql.ledgers.delegates import (
 from dpsql.model.calendars import Calendar, read_calendar
 from dpsql.model.delegation import Delegation
 from dpsql.model.errors import LedgerError, Reason, Refused
+from dpsql.model.periods import ChargedPeriods
 from dpsql.model.vocabulary import Loss
 
 
@@ -134,8 +136,6 @@ def append_shares(book: Book, queries: Sequence[str], charge: Charge) -> Loss:
     Returns the sum of the debits of limits that had not paid for them.
     """
     paid = Loss(0)
-    if charge.periods is not None and charge.caps:  # they would count what no period names
-        raise LedgerError("No answer about periods of people is shared below a limit of analysts.")
     open_windows(book, charge)
     known = released(book, charge.analyst, charge.budget, charge.question, charge.policy_version)
     new = (
@@ -145,8 +145,18 @@ def append_shares(book: Book, queries: Sequence[str], charge: Charge) -> Loss:
     )
     for each in dict.fromkeys(new):
         question = f"{CUBES}{each.cube}" if each.cube else charge.question
-        paid += _append_share(book, replace(charge, loss=each.loss, question=question), each)
+        periods = _paid_periods(charge, each)
+        share = replace(charge, loss=each.loss, question=question, periods=periods)
+        paid += _append_share(book, share, each)
     return paid
+
+
+def _paid_periods(charge: Charge, shared: PaidAnswer) -> ChargedPeriods | None:
+    """Return the periods that an answer was charged to: it counts for an analyst in these."""
+    periods, (rule, names) = charge.periods, shared.periods
+    if rule != ("" if periods is None else periods.rule.text):
+        raise LedgerError(f"Query {shared.query_id} was charged to other periods of people.")
+    return periods and replace(periods, names=names)
 
 
 def _append_share(book: Book, charge: Charge, shared: PaidAnswer) -> Loss:
@@ -165,7 +175,12 @@ def _append_share(book: Book, charge: Charge, shared: PaidAnswer) -> Loss:
         epsilon=str(shared.epsilon),
         amount=charge.loss.amount,
         delta=charge.loss.delta,
-        event=encode_holders(shared.holders, _windows_of(book.state, charge), charge.loss.further),
+        event=encode_holders(
+            shared.holders,
+            _windows_of(book.state, charge),
+            charge.loss.further,
+            charge.periods,
+        ),
         question=charge.question,
         policy_version=charge.policy_version,
         detail=shared.query_id,
@@ -234,16 +249,16 @@ def _sums_below(state: State, charge: Charge, ceiling: Ceiling) -> Iterator[tupl
 
     A limit for each period is compared with each period of the charge (PRIVACY.md R103). Any other
     limit counts the charge once for each of its periods. Raises `LedgerError` for a charge without
-    periods below a limit for each period.
+    periods, or with those of another rule, below a limit for each period.
     """
     periods = charge.periods
     if not ceiling.periods:
         before = state.spent(ceiling.budget, ceiling.analysts, ceiling.renews)
         yield "", before, charge.whole
         return
-    if periods is None or not periods.names or ceiling.budget is None:
+    if periods is None or not periods.names or periods.rule.text != ceiling.periods:
         raise LedgerError(f"The limit of {ceiling.title} is for periods, and this names none.")
-    sums = state.sums.spent_in(ceiling.budget, ceiling.periods, periods.names)
+    sums = state.spent_in(ceiling.budget, ceiling.periods, periods.names, ceiling.analysts)
     for name, before in zip(periods.names, sums, strict=True):
         yield name, before, charge.loss
 
@@ -271,7 +286,9 @@ def append_limit(book: Book, ceiling: Ceiling, reason: str) -> None:
     )
 
 
-def append_delegation(book: Book, new: Delegation, most: Loss, reason: str) -> None:
+def append_delegation(
+    book: Book, new: Delegation, most: Loss, reason: str, periods: str = ""
+) -> None:
     """Append a delegation, whose limit holds from now on. Raises LedgerError for a bad chain."""
     state = book.state
     try:
@@ -286,7 +303,9 @@ def append_delegation(book: Book, new: Delegation, most: Loss, reason: str) -> N
         epsilon=str(new.epsilon),
         amount=most.amount,
         delta=most.delta,
-        event=canonical(scope(Ceiling(new.title, most, new.budget, frozenset({new.agent})))),
+        event=canonical(
+            scope(Ceiling(new.title, most, new.budget, frozenset({new.agent}), periods=periods))
+        ),
         question=new.delegator,
         policy_version=terms_text(new),
         detail=reason,
@@ -331,8 +350,8 @@ def released(
         for row in _about(book, EntryKind.CHARGE, question, *of)
         if row.analyst not in stopped and book.answered(row.query_id)
     ]
-    cubes = (row for row in paid if str(row.analyst).startswith(CUBES))
-    since = {str(row.analyst): row.sequence for row in cubes}  # its first: the newest come first
+    # The first of each cube: the newest come first.
+    since = {str(r.analyst): r.sequence for r in paid if str(r.analyst).startswith(CUBES)}
     shares += [row for cube in since for row in _about(book, EntryKind.SHARED, cube, *of)]
     holders = defaultdict[str, dict[str, float]](dict)
     for row in (*shares, *paid):
@@ -342,7 +361,7 @@ def released(
             holders[query] |= {n: min(row.sequence, holders[query].get(n, inf)) for n in names}
     new = {str(row.analyst) for row in paid if analyst not in holders[query_of(row)]}
     whole = partial(_whole, book, analyst, budget, policy_version, holders)
-    wholes = {cube: whole(cube) for cube in since if cube in new}
+    wholes = {cube: whole(cube, first) for cube, first in since.items() if cube in new}
 
     def order(row: EntryRow) -> tuple[float, int, int]:
         got = holders[query_of(row)].get(analyst, inf)
@@ -354,7 +373,8 @@ def released(
             Decimal(str(row.epsilon)),
             loss_in(row),
             frozenset(holders[query_of(row)]),
-            None if analyst in holders[query_of(row)] else wholes.get(str(row.analyst)),
+            whole=None if analyst in holders[query_of(row)] else wholes.get(str(row.analyst)),
+            periods=decode_periods(row.detail),
         )
         for row in sorted(paid, key=order)
     )
@@ -367,16 +387,23 @@ def _whole(
     policy_version: str,
     holders: Mapping[str, Mapping[str, float]],
     cube: str,
+    first: int,
 ) -> PaidAnswer:
     """Return all tables of a cube that an analyst lacks, as one answer; its holders have them
     all.
+
+    Tables of other periods of people than those of entry `first` are of another cube.
     """
     same = "analyst = ? AND budget = ? AND policy_version = ? AND data_version = ?"
     of = cube, budget, policy_version, book.state.data_version
+    rows = book.find(EntryKind.CHARGE, same, *of)[::-1]
+    periods = next(decode_periods(row.detail) for row in rows if row.sequence == first)
     tables = [
         row
-        for row in book.find(EntryKind.CHARGE, same, *of)[::-1]
-        if book.answered(row.query_id) and analyst not in holders[query_of(row)]
+        for row in rows
+        if book.answered(row.query_id)
+        and analyst not in holders[query_of(row)]
+        and decode_periods(row.detail) == periods
     ]
     for row in tables:
         book.confirm(row)
@@ -385,4 +412,5 @@ def _whole(
         max(Decimal(str(row.epsilon)) for row in tables),
         sum(map(loss_in, tables), Loss(0)),
         frozenset.intersection(*(frozenset({cube, *holders[query_of(r)]}) for r in tables)),
+        periods=periods,
     )

@@ -197,10 +197,10 @@ class StoredLedger:
         with self._writing() as book:
             book.append(EntryKind.LIMIT, budget=title, detail=reason)
 
-    def delegate(self, new: Delegation, most: Loss, reason: str) -> None:
+    def delegate(self, new: Delegation, most: Loss, reason: str, periods: str = "") -> None:
         """Record a delegation; see `Ledger.delegate`."""
         with self._writing() as book:
-            debits.append_delegation(book, new, most, reason)
+            debits.append_delegation(book, new, most, reason, periods)
 
     def revoke(self, agent: str, reason: str) -> None:
         """End a delegation; see `Ledger.revoke`."""
@@ -307,10 +307,12 @@ class StoredLedger:
             before = book.current_window(renews).before.spent(budget, analysts)
         return whole - before
 
-    def spent_in(self, budget: str, periods: ChargedPeriods) -> tuple[Loss, ...]:
+    def spent_in(
+        self, budget: str | None, periods: ChargedPeriods, analysts: frozenset[str] | None = None
+    ) -> tuple[Loss, ...]:
         """Return the spending of a budget in periods of people; see `Ledger.spent_in`."""
         with self._reading() as book:
-            return book.state.sums.spent_in(budget, periods.rule.text, periods.names)
+            return book.state.spent_in(budget, periods.rule.text, periods.names, analysts)
 
     def window(self, renews: Calendar) -> CurrentWindow:
         """Return the present window of a calendar; see `Ledger.window`."""

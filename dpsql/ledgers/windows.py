@@ -48,28 +48,39 @@ class LossSums:
         periods of people is added up over the periods.
         """
         start = None if budget is None else _periods_of(budget)
-        counted = [
+        counted = self.losses.items() if analysts is None else self._counted_for(analysts)
+        losses = [
             loss
-            for (of, by), loss in self.losses.items()
-            if (start is None or of == budget or of.startswith(start))
-            and (analysts is None or by in analysts)
+            for (of, _), loss in counted
+            if start is None or of == budget or of.startswith(start)
         ]
-        if analysts is not None:
-            counted += [
-                loss
-                for (of, by, before), loss in self.shared.items()
-                if budget in {None, of} and by in analysts and before.isdisjoint(analysts)
-            ]
-        return sum(counted, Loss(0))
+        return sum(losses, Loss(0))
 
-    def spent_in(self, budget: str, rule: str, periods: Sequence[str]) -> tuple[Loss, ...]:
-        """Return the spending of a budget in each of these periods of people.
+    def _counted_for(self, analysts: frozenset[str]) -> list[tuple[tuple[str, str], Loss]]:
+        """Return the items that count for these analysts: their losses, and what they received."""
+        own = [(key, loss) for key, loss in self.losses.items() if key[1] in analysts]
+        received = [
+            ((of, by), loss)
+            for (of, by, before), loss in self.shared.items()
+            if by in analysts and before.isdisjoint(analysts)
+        ]
+        return [*own, *received]
+
+    def spent_in(
+        self,
+        budget: str,
+        rule: str,
+        periods: Sequence[str],
+        analysts: frozenset[str] | None = None,
+    ) -> tuple[Loss, ...]:
+        """Return the spending of a budget in each of these periods, by these analysts (None: all).
 
         What was charged without periods, or under another rule, counts in every period. So a
         changed rule gives no period a new budget.
         """
         own, start, whole = dict.fromkeys(periods, Loss(0)), _periods_of(budget, rule), Loss(0)
-        for (of, _), loss in self.losses.items():
+        counted = self.losses.items() if analysts is None else self._counted_for(analysts)
+        for (of, _), loss in counted:
             if of.startswith(start):
                 period = of[len(start) : -1]
                 if period in own:

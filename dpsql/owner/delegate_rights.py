@@ -53,5 +53,6 @@ def delegate_rights(
         until=until,
         roles=tuple(roles),
     )
-    ledger.delegate(new, limit_of(delegated_cap(new).within(budget)), reason)
+    periods = "" if draft.period is None else draft.period.text
+    ledger.delegate(new, limit_of(delegated_cap(new).within(budget)), reason, periods)
     return new

@@ -104,8 +104,9 @@ def _of_policy(draft: Draft) -> Iterator[tuple[tuple[str, ...], str | None, str,
             why = "renews and period are two kinds of budgets."
             yield place, "renews", why, "Keep one of them."
     for cap in draft.caps:
-        why = f"The limit of {cap.title} covers all periods, which is not supported with period."
-        yield (), None, why, "Leave its epsilon out: each budget has a limit for each period."
+        if cap.renews is not None:
+            why = f"{cap.title} renews, and period is another kind of limit."
+            yield (), None, why, "Leave its renews out: its epsilon is for each period."
     if draft.limits.max_text_length < _LONGEST_UNIT:
         why = "max_text_length is shorter than the name of a person in a period."
         yield ("limits",), "max_text_length", why, f"Write at least {_LONGEST_UNIT}."

@@ -102,7 +102,7 @@ class Account:
     def ceilings(self) -> tuple[Ceiling, ...]:
         """All limits that the ledger compares: the budget, then every cap."""
         budget = _ceiling_of(self.budget, self.rule)
-        return (budget, *(_ceiling(cap, self.budget) for cap in self.caps))
+        return (budget, *(_ceiling(cap, self.budget, self.rule) for cap in self.caps))
 
     def has(self, paid: PaidAnswer) -> bool:
         """Test whether this analyst has the answer: was charged for it, or received it."""
@@ -192,14 +192,15 @@ class Account:
     def leaving_out(self, refused: Refused, every: Sequence[Standing]) -> Refused:
         """Return a refusal with the condition that leaves out all periods that cannot pay.
 
-        `every` has the spending in each charged period. There is no condition if none can pay.
+        `every` has the spending in each charged period below each limit. There is no condition if
+        none can pay.
         """
         needed, periods = refused.facts.get("needed"), self.periods
         if not isinstance(needed, vocabulary.Loss) or periods is None:
             return refused
-        empty = [s.window for s in every if not (s.spent + needed).fits(s.limit)]
+        empty = list(dict.fromkeys(s.window for s in every if not (s.spent + needed).fits(s.limit)))
         refused.facts["period"] = describe_blocks(periods.rule, empty)
-        if len(empty) < len(every):
+        if len(empty) < len(periods.names):
             parts = (condition_without(periods.rule, periods.column, name) for name in empty)
             refused.facts["without"] = " AND ".join(parts)
         return refused
@@ -261,26 +262,35 @@ def delegated_cap(delegation: Delegation) -> vocabulary.Cap:
 
 
 def standings(policy: vocabulary.Policy, ledger: Ledger) -> tuple[Standing, ...]:
-    """Return each budget of a policy, then each cap, with its spending; then each delegation."""
+    """Return each budget of a policy, then each cap, with its spending; then each delegation.
+
+    With periods of people a budget has a standing in each of them, and a cap in the one with the
+    least rest.
+    """
     rule = policy.period
-    if rule is not None:
-        every = ChargedPeriods(rule, rule.blocks, "")
-        return tuple(s for b in policy.budgets for s in period_standings(b, every, ledger))
-    pots = (budget_standing(budget, ledger) for budget in policy.budgets)
-    caps = (cap_standing(cap, _covered(policy, cap), ledger) for cap in policy.caps)
-    return (*pots, *caps, *_delegated(policy, ledger))
+    caps = [(cap, _covered(policy, cap)) for cap in policy.caps] + [*_delegated(policy, ledger)]
+    if rule is None:
+        pots = (budget_standing(budget, ledger) for budget in policy.budgets)
+        return (*pots, *(cap_standing(cap, budget, ledger) for cap, budget in caps))
+    every = ChargedPeriods(rule, rule.blocks, "")
+    in_periods = [s for b in policy.budgets for s in period_standings(b, every, ledger)]
+    for cap, budget in caps:
+        each = period_standings(budget, every, ledger, cap)
+        in_periods.append(min(each, key=lambda standing: standing.left))
+    return tuple(in_periods)
 
 
-def _delegated(policy: vocabulary.Policy, ledger: Ledger) -> Iterator[Standing]:
-    """Yield the spending under each delegation that was not revoked, with the names of its
-    chain.
+def _delegated(
+    policy: vocabulary.Policy, ledger: Ledger
+) -> Iterator[tuple[vocabulary.Cap, vocabulary.Budget]]:
+    """Yield the cap of each delegation that was not revoked, with the names of its chain, and its
+    budget.
     """
     budgets, delegations = {b.name: b for b in policy.budgets}, ledger.delegations()
     for agent, each in sorted(delegations.items()):
         if each.budget in budgets and not each.revoked:
             title = f"delegation {chain_text(delegations, agent)} until {each.until:%Y-%m-%d}"
-            cap = replace(delegated_cap(each), title=title)
-            yield cap_standing(cap, budgets[each.budget], ledger)
+            yield replace(delegated_cap(each), title=title), budgets[each.budget]
 
 
 def budget_standing(budget: vocabulary.Budget, ledger: Ledger) -> Standing:
@@ -290,12 +300,16 @@ def budget_standing(budget: vocabulary.Budget, ledger: Ledger) -> Standing:
 
 
 def period_standings(
-    budget: vocabulary.Budget, periods: ChargedPeriods, ledger: Ledger
+    budget: vocabulary.Budget,
+    periods: ChargedPeriods,
+    ledger: Ledger,
+    cap: vocabulary.Cap | None = None,
 ) -> tuple[Standing, ...]:
-    """Return the spending of a budget in each of these periods of people."""
-    spent = ledger.spent_in(budget.name, periods)
-    pairs = zip(periods.names, spent, strict=True)
-    return tuple(Standing(budget, loss, window=name) for name, loss in pairs)
+    """Return the spending of a budget, or below a cap on it, in each of these periods of people."""
+    below = budget.as_cap if cap is None else cap
+    title = "" if cap is None else cap.title
+    pairs = zip(periods.names, ledger.spent_in(below.budget, periods, below.analysts), strict=True)
+    return tuple(Standing(below.within(budget), loss, title, name) for name, loss in pairs)
 
 
 def cap_standing(cap: vocabulary.Cap, budget: vocabulary.Budget, ledger: Ledger) -> Standing:
@@ -327,7 +341,7 @@ def unbounded(
 def ceilings(policy: vocabulary.Policy) -> tuple[Ceiling, ...]:
     """Return all limits of a policy, as a ledger confirms them."""
     pots = (_ceiling_of(budget, policy.period) for budget in policy.budgets)
-    caps = (_ceiling(cap, _covered(policy, cap)) for cap in policy.caps)
+    caps = (_ceiling(cap, _covered(policy, cap), policy.period) for cap in policy.caps)
     return (*pots, *caps)
 
 
@@ -337,8 +351,9 @@ def _covered(policy: vocabulary.Policy, cap: vocabulary.Cap) -> vocabulary.Budge
     return next(b for b in policy.budgets if b.name in paying or b.name == cap.budget)
 
 
-def _ceiling(cap: vocabulary.Cap, budget: vocabulary.Budget) -> Ceiling:
-    return Ceiling(cap.title, limit_of(cap.within(budget)), cap.budget, cap.analysts, cap.renews)
+def _ceiling(cap: vocabulary.Cap, budget: vocabulary.Budget, rule: PeriodRule | None) -> Ceiling:
+    periods, most = "" if rule is None else rule.text, limit_of(cap.within(budget))
+    return Ceiling(cap.title, most, cap.budget, cap.analysts, renews=cap.renews, periods=periods)
 
 
 def _ceiling_of(budget: vocabulary.Budget, rule: PeriodRule | None) -> Ceiling:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import chain
 from typing import TypeVar
 
 from dpsql.ledgers import Charge, Ledger
 from dpsql.model.dataclass import replace
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.periods import ChargedPeriods
-from dpsql.model.vocabulary import LIFETIME, Loss, Receipt
+from dpsql.model.vocabulary import LIFETIME, Cap, Loss, Receipt
 from dpsql.preparation import question
 
 T = TypeVar("T")
@@ -50,8 +51,10 @@ class Till:
         """Return the budget and every cap that covers its payer, each with its spending."""
         budget, rule = account.budget, account.rule
         if rule is not None:
-            every = ChargedPeriods(rule, rule.blocks, "")
-            return question.period_standings(budget, account.periods or every, self._ledger)
+            periods = account.periods or ChargedPeriods(rule, rule.blocks, "")
+            limits: list[Cap | None] = [None, *account.caps]
+            each = (question.period_standings(budget, periods, self._ledger, c) for c in limits)
+            return tuple(chain.from_iterable(each))
         parts = (question.cap_standing(cap, budget, self._ledger) for cap in account.caps)
         return (question.budget_standing(budget, self._ledger), *parts)
 
