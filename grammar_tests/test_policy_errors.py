@@ -16,9 +16,10 @@ from dpsql.model.resources import Database
 from dpsql.model.schema import Schema
 from dpsql.model.vocabulary import FactKind, Policy
 from dpsql.owner.check import check, check_policy
-from dpsql.policy import demo, init
+from dpsql.policy import demo, init, unit_links
 from dpsql.policy.bind import bind
 from dpsql.policy.load import load
+from dpsql.policy.policy_keys import KEYS
 from dpsql.policy.unit_paths import unit_called
 from dpsql.preparation.engine_kinds import opened
 from dpsql.preparation.public_data import PublicTables
@@ -44,6 +45,14 @@ def bound(path: str, tables: world.Tables, *, constraints: bool = False) -> Poli
     schema = Schema(declared(engine.rows), "here")
     return bind(load(path), schema, PublicTables(engine, DUCKDB).values)
 
+
+OTHER_POT = """[budgets.other]
+epsilon = 1.0
+delta = 1e-6
+[groups.ours]
+analysts = ["ana"]
+epsilon = 0.5
+"""
 
 MISTAKES = [
     # (what to replace, with what, where the error is, a word of the message or the fix)
@@ -86,6 +95,8 @@ MISTAKES = [
     ("max_public_groups = 1000", 'memory = "lots"', 'memory = "lots"', "4GB"),
     ("max_public_groups = 1000", "max_public_groups = 1000\n[colours]", "[colours]", "colours"),
     ("max_public_groups = 1000", "min_units_per_group = 0", "min_units_per_group = 0", "from 1"),
+    ("note = { nullable = true }", 'note = { format = ["%Y"] }', "note = { format", "Remove format."),
+    ("[ledger]", f'{OTHER_POT}budget = "other"\n[ledger]', 'budget = "other"\n[ledger]', "ana spends from default"),
 ]  # fmt: skip
 
 
@@ -146,6 +157,12 @@ MISFITS = [
     ("vip = {}", "vip = { private_bounds = true }", "vip = { private", "no number"),
     ("vip = {}", 'vip = { values = ["yes"] }', "vip = { values", "BOOLEAN"),
     ("vip = {}", 'vip = { type = "INTEGER" }', "vip = { type", "BOOLEAN"),
+    (
+        "quantity = { bounds = [0, 20] }",
+        "quantity = { bounds = [0, 20], values = [5, 60] }",
+        "quantity = { b",
+        "60 lies beyond the bounds",
+    ),
 ]
 
 
@@ -160,6 +177,39 @@ def test_what_the_database_has_not_is_an_error(
         bound(written(tmp_path, text), world.well_behaved())
     assert caught.value.line == line_of(text, place)
     assert word in f"{caught.value.message} {caught.value.fix}"
+
+
+TO_COLUMNS = {
+    "bounds": "[0, 9]",
+    "format": '["%Y"]',
+    "max_length": "5",
+    "max_per_unit": "7",
+    "nullable": "true",
+    "private_bounds": "true",
+    "values": '["north"]',
+    "values_from": '"products.category"',
+}
+"""Keys that say something of a private column, and nothing of a public one, with a value."""
+OF_PUBLIC = {"type", "hidden", "published", "randomized"}
+"""Keys that a public column may have, too."""
+
+
+def test_a_key_that_says_nothing_of_a_public_column_is_an_error(tmp_path: Path) -> None:
+    assert {key.name for key in KEYS["tables.T.columns"]} == OF_PUBLIC | TO_COLUMNS.keys()
+    for key, value in TO_COLUMNS.items():
+        columns = f'key = "code"\ncolumns = {{ region = {{ {key} = {value} }} }}\n'
+        text = SHOP.replace('key = "code"\n', columns)
+        with pytest.raises(PolicyError, match=key) as caught:
+            bound(written(tmp_path, text), world.well_behaved())
+        assert caught.value.line == line_of(text, "columns = { region")
+
+
+def test_wrong_twin_a_key_of_a_public_column_is_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unit_links, "_check_values", lambda *_: None)
+    with pytest.raises(pytest.fail.Exception):
+        test_a_key_that_says_nothing_of_a_public_column_is_an_error(tmp_path)
 
 
 @pytest.mark.full("starts processes")

@@ -366,6 +366,8 @@ WRONG = {
     "a delimiter": ("file = {", 'file = { delimiter = ";;",', "divides no fields"),
     "a key": ("file = {", 'file = { delimeter = ";",', "Unknown key delimeter"),
     "one sign for two": ("file = {", 'file = { thousands = ".",', "are one sign"),
+    "one sign around and between": ("file = {", "file = { delimiter = '\"',", "are one sign"),
+    "a form of numbers": ('type = "BIGINT"', 'type = "BIGINT", format = ["%Y"]', "reads dates"),
     "a form without a type": ('type = "DATE", ', "", "format needs a type"),
     "an encoding": ("file = {", 'file = { encoding = "ebcdic",', "encoding is"),
     "several lines": ("file = {", 'file = { multiline = true, quote = "",', "need quotes"),

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 from dpsql.model import vocabulary
 from dpsql.model.errors import PolicyError
 from dpsql.model.file_formats import FileFormat
-from dpsql.model.intervals import bound_of
+from dpsql.model.intervals import Interval, bound_of
 from dpsql.model.local_reports import LocalColumn
 from dpsql.model.resources import LONGEST_TEXT
 from dpsql.model.schema import Schema, SchemaColumn, SchemaTable
@@ -290,6 +290,7 @@ class _Binder:
         bounds = self._bounds(table, column, schema_column.type)
         self._check_bits(table, column, schema_column.type)
         values = self._values(table, column, schema_column)
+        self._check_listed(table, column, values or (), bounds)
         local = LocalColumn.of(column.randomized, values)
         values = None if local is not None and local.law.of_bits else values
         self._check_kind(table, column, schema_column.type)
@@ -311,6 +312,20 @@ class _Binder:
             bits=schema_column.bits,
             randomized=local,
         )
+
+    def _check_listed(
+        self, table: DraftTable, column: DraftColumn, values: tuple[Value, ...], bounds: Any
+    ) -> None:
+        """Refuse a written value beyond the column's bounds: sums would count it as an end."""
+        if bounds is None or column.values is None:
+            return
+        within = Interval(*map(bound_of, bounds))
+        for value in values:
+            place = bound_of(value)
+            if place is None or not within.contains(place):
+                why = f"{_shown(value)} lies beyond the bounds of {column.name}."
+                where = ("columns", column.name, "values")
+                self._fail(table, where, why, "Widen the bounds, or leave it out.")
 
     def _check_bits(self, table: DraftTable, column: DraftColumn, kind: SqlType) -> None:
         """Refuse randomized reports of bits unless their column is a text."""

@@ -78,6 +78,10 @@ def _of_group(
     budget = reader.text("budget")
     if budget not in budgets:
         reader.fail("budget", f"There is no budget {budget}.", name_budget(budget, budgets))
+    for member in members:
+        if of[member] != budget:
+            why = f"{member} spends from {of[member]}: a limit on {budget} never counts that."
+            reader.fail("budget", why, "Leave budget out, or name those who spend from it.")
     paid = (budgets[budget],)
     return _cap(reader, f"group {name}", paid, frozenset(members), trusted=trusted)
 

@@ -33,6 +33,10 @@ def formats_of(tables: Reader, database: Database) -> tuple[tuple[str, FileForma
         if path is None:
             if "file" in table.values:
                 table.fail("file", f"{name} is no data file.", "Remove [tables.….file].")
+            for _, column in table.table("columns").tables():
+                if "format" in column.values:
+                    why = f"{name} is no data file, so that no text is read by a format."
+                    column.fail("format", why, "Remove format.")
             continue
         if is_text(path) and "file" not in table.values:
             why = f"{name} is text, and nothing says how its lines are read."
@@ -45,12 +49,18 @@ def formats_of(tables: Reader, database: Database) -> tuple[tuple[str, FileForma
     return tuple(formats)
 
 
+_OF_TIMES = ("DATE", "TIME")
+"""Beginnings of the names of types that a format reads: dates, times and timestamps."""
+
+
 def format_of(table: Reader, of_text: bool) -> FileFormat:  # noqa: FBT001
     """Return the format of one table's files. Raises `PolicyError`."""
     reader = table.table("file")
     read = FileFormat(**read_values(reader, "tables.T.file"), columns=_columns(table, of_text))
     if read.thousands == read.decimal:
         reader.fail("thousands", "decimal and thousands are one sign.", "Change one of them.")
+    if read.delimiter == read.quote:
+        reader.fail("delimiter", "delimiter and quote are one sign.", "Change one of them.")
     if read.multiline and not read.quote:
         reader.fail("multiline", "Fields of several lines need quotes.", "Write quote = '\"'.")
     return read
@@ -67,7 +77,11 @@ def _columns(table: Reader, of_text: bool) -> tuple[FileColumn, ...]:  # noqa: F
             if not is_type(kind):
                 fix = f"Write one of {', '.join(TYPES)}."
                 column.fail("type", f"{kind} is no type of a column of files.", fix)
-            columns.append(FileColumn(name, kind.upper(), column.texts("format")))
+            forms = column.texts("format")
+            if forms and not kind.upper().startswith(_OF_TIMES):
+                fix = 'Write type = "DATE", or remove format.'
+                column.fail("format", f"format reads dates and times, and {name} is {kind}.", fix)
+            columns.append(FileColumn(name, kind.upper(), forms))
         elif "format" in column.values:
             column.fail("format", "format needs a type.", 'Write type = "DATE" beside it.')
     return tuple(columns)
