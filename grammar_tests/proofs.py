@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
-from itertools import count
 from typing import Any
 from unittest.mock import patch
 
@@ -133,7 +132,7 @@ class _Beyond(Identities):
     __slots__ = ()
 
     def __init__(self) -> None:
-        self._next = count(BEYOND)
+        super().__init__(BEYOND)
 
 
 class Counting:

@@ -28,6 +28,7 @@ from dpsql.compiler.plan.measurement_kinds import (
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.compiler.plan.private_plan import BlockPlan, Release
 from dpsql.compiler.plan.published_keys import ThresholdKeys, TopKeys, TrialKeys
+from dpsql.compiler.rewrite.rewrite import shown_sql
 from dpsql.interfaces.sql_layout import laid_out
 from dpsql.mechanisms.scores import Most, Peak, Rank, Reached
 from dpsql.model.errors import Reason, Refused
@@ -35,7 +36,7 @@ from dpsql.model.tree import Span
 from grammar_tests import casefile, world
 from grammar_tests.bound import limits, paths, shop, transfers
 from grammar_tests.casefile import Case
-from grammar_tests.laws import BUDGET, PlainEngine, compiled, integers
+from grammar_tests.laws import BUDGET, ONLY, PlainEngine, compiled, integers
 from grammar_tests.test_laws import over_the_shop
 from grammar_tests.test_layout import tokens
 
@@ -180,7 +181,7 @@ def _rows(histogram: Histogram) -> str:
 
 
 def rewritten(prepared: Prepared) -> str:
-    statements = [b.sql for b in prepared.rewritten.blocks] + [prepared.rewritten.shown_sql]
+    statements = [b.sql for b in prepared.rewritten.blocks] + [shown_sql(prepared.rewritten, ONLY)]
     shown = [laid_out(sql) for sql in statements]
     assert list(map(tokens, shown)) == list(map(tokens, statements))
     return "\n".join(shown)

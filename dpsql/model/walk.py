@@ -94,9 +94,9 @@ def map_children(expression: Expression, change: Callable[[Expression], Expressi
         case Star(replacing=replacing):
             changed = tuple((column, change(value)) for column, value in replacing)
             return replace(expression, replacing=changed) if replacing else expression
-        case Cast(arg=arg):
+        case Cast(arg, kind, safe, span):
             changed_arg = change(arg)
-            return expression if changed_arg is arg else replace(expression, arg=changed_arg)
+            return expression if changed_arg is arg else Cast(changed_arg, kind, safe, span)
         case Membership(value=value):
             return expression if value is None else replace(expression, value=change(value))
         case AggregateCall(args=args, filter=condition, order_by=order):
@@ -147,9 +147,15 @@ def walk_nodes(expression: Expression) -> Iterator[Expression]:
 
 def refs(expression: Expression) -> frozenset[int]:
     """Return the ids of the columns that an expression reads."""
-    if isinstance(expression, Ref):
-        return frozenset((expression.id,))
-    return frozenset([node.id for node in walk_nodes(expression) if isinstance(node, Ref)])
+    left, seen, found = [expression], set[int](), set[int]()
+    while left:
+        node = left.pop()
+        if isinstance(node, Ref):
+            found.add(node.id)
+        elif not isinstance(node, Literal) and id(node) not in seen:
+            seen.add(id(node))
+            left += children(node)
+    return frozenset(found)
 
 
 def substitute(expression: Expression, values: Mapping[int, Expression]) -> Expression:
@@ -162,6 +168,8 @@ def substitute(expression: Expression, values: Mapping[int, Expression]) -> Expr
     def change(node: Expression) -> Expression:
         if isinstance(node, Ref):
             return values.get(node.id, node)
+        if isinstance(node, Literal):
+            return node
         if (replacement := replacements.get(id(node))) is None:
             replacement = replacements[id(node)] = map_children(node, change)
         return replacement

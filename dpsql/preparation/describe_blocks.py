@@ -23,6 +23,7 @@ from dpsql.compiler.plan.canonical import Writer
 from dpsql.compiler.plan.lattices import Choice, Histogram, RangeStrategy, TreeRelease
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.compiler.plan.published_keys import ListedKeys, ThresholdKeys, TopKeys, TrialKeys
+from dpsql.compiler.rewrite.rewrite import shown_sql
 from dpsql.dialects.literal_sql import constant
 from dpsql.dialects.operators import OPERATORS
 from dpsql.dialects.sql_text import ATOM, MINUS, TEST, Text
@@ -51,6 +52,7 @@ from dpsql.model.tree import (
 )
 from dpsql.model.vocabulary import Loss, Mechanism, Noise, Norm, Policy
 from dpsql.model.walk import both, conjuncts, relations
+from dpsql.preparation.engine_kinds import dialects
 from dpsql.preparation.explanation import (
     BlockLines,
     ChoiceLine,
@@ -78,7 +80,7 @@ def description(
     return PlanDescription(
         columns=prepared.columns,
         blocks=tuple(describe(block, sql, policy) for block, sql in blocks),
-        outer_sql=rewritten.shown_sql,
+        outer_sql=shown_sql(rewritten, dialects(policy.database)),
         stages=tuple(stage.sql for stage in rewritten.stages),
         charge=Loss(0) if plan is None else plan.loss,
         expected=margins,

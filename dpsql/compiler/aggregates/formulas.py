@@ -46,12 +46,12 @@ def evaluate(formula: Expression, columns: Mapping[int, float]) -> float | None:
 
     def computed(node: Expression) -> float | None:
         match node:
+            case Ref():
+                return columns.get(node.id)
             case Call(function="case", args=(Call(function="is_null"), _, otherwise)):
                 return value_of(otherwise)
             case Call(function=name, args=args) if name in _ARITHMETIC:
                 return _computed(name, [value_of(arg) for arg in args])
-            case Ref():
-                return columns.get(node.id)
             case Cast(arg=arg):
                 return value_of(arg)
             case Literal(value=bool() | int() | float() as value):

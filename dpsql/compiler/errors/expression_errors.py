@@ -239,14 +239,16 @@ def _change(expression: Expression, steps: Mapping[int, Expression]) -> Expressi
     if _is_linear(expression):
         return _distance(near, expression)
     changes = []
+    calls = (node for node in walk_nodes(expression) if isinstance(node, Call))
+    divisors = {call.args[1]: 1.0 for call in calls if call.function == "div"}
+    for divisor in tuple(divisors):
+        if not refs(divisor) & steps.keys() or _never_negative(divisor):
+            del divisors[divisor]  # it does not move with the bases, or may not change its sign
+        elif _is_linear(divisor):
+            divisors[divisor] = _LOST / FAR
     for factor in (FAR, -FAR):
         change = _distance(_moved(expression, steps, factor), expression)
-        calls = (node for node in walk_nodes(expression) if isinstance(node, Call))
-        divisors = dict.fromkeys(call.args[1] for call in calls if call.function == "div")
-        for divisor in divisors:
-            if not refs(divisor) & steps.keys() or _never_negative(divisor):
-                continue  # it does not move with the bases, or may not change its sign
-            reach = _LOST / FAR if _is_linear(divisor) else 1.0
+        for divisor, reach in divisors.items():
             moved = divisor * _moved(divisor, steps, factor * reach)
             change = when(moved.le(0.0), NAN, change)
         changes.append(scalar("coalesce", change, NAN))

@@ -404,6 +404,8 @@ class Writer:
     def write(self, value: Any) -> str:
         if type(value) in _PLAIN:
             return f"{type(value).__name__}:{value!r}"
+        if type(value) is tuple:  # before the kinds that are not so frequent
+            return f"[{','.join(map(self.write, value))}]"
         match value:
             case tree.Ref() if isinstance(column := self._columns.get(value.id, value), tree.Ref):
                 return f"#{self._number(column)}"

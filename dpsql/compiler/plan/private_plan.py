@@ -12,6 +12,7 @@ from dpsql.compiler.plan.certain_ranges import CertainNumbers
 from dpsql.compiler.plan.enforcement import Enforcement
 from dpsql.compiler.plan.lattices import Choice, Histogram, Lattice, RangeStrategy, TreeRelease
 from dpsql.compiler.plan.measurement_kinds import MeanVote, Measurement, RatioVote, UnitVote
+from dpsql.compiler.plan.shown_query import ShownQuery
 from dpsql.compiler.plan.voting_rows import VotingRows
 from dpsql.compiler.plan.weighed_rows import Weighed
 from dpsql.consistency.least_squares import Agreement
@@ -576,7 +577,7 @@ class StageSql:
 class Rewritten:
     """The statements by place: blocks on the owner's engine, the outer query on scratch.
     `outer_sql` returns the output columns, one error column per output column, and the two halves
-    of the intervals of the `halved` ones; `shown_sql` is the same without errors. `expected` is the
+    of the intervals of the `halved` ones; `shown` is the same without errors. `expected` is the
     standard error of each output, None if exact, NaN where it depends on released values. Where
     noise selects rows, it is at most `largest`. Blocks read these `stored` tables. True values of
     outputs lie in their `certain` ranges.
@@ -585,7 +586,7 @@ class Rewritten:
     blocks: tuple[BlockSql, ...]
     tables: tuple[ReleasedTable, ...]
     outer_sql: str
-    shown_sql: str
+    shown: ShownQuery | str
     output: tuple[Field, ...]
     stages: tuple[StageSql, ...] = ()
     expected: tuple[float | None, ...] = ()

@@ -6,7 +6,6 @@ Facts belong to the identity of a column, never to its name: SECURITY.md S7.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from itertools import count
 
 from dpsql.model import tree
 from dpsql.model.algebra import Field, Relation
@@ -22,14 +21,15 @@ MAX_FIELDS = 20_000
 class Identities:
     """Generator of field ids, unique within a statement."""
 
-    __slots__ = ("_next",)
+    __slots__ = ("following",)
 
-    def __init__(self) -> None:
-        self._next = count(1)
+    def __init__(self, following: int = 1) -> None:
+        self.following = following
 
     def field(self, name: str, kind: tree.SqlType) -> Field:
         """Return a new column; refuses a statement that grows beyond `MAX_FIELDS`."""
-        number = next(self._next)
+        number = self.following
+        self.following += 1
         if number > MAX_FIELDS:
             raise Refused(Reason.TOO_LARGE, what="columns", limit=MAX_FIELDS)
         return Field(number, name, kind)

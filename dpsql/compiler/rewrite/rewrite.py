@@ -21,6 +21,7 @@ from dpsql.compiler.errors.stated_errors import states
 from dpsql.compiler.plan import private_plan
 from dpsql.compiler.plan.certain_ranges import CertainRanges
 from dpsql.compiler.plan.published_keys import ListedKeys, ThresholdKeys
+from dpsql.compiler.plan.shown_query import ShownQuery
 from dpsql.compiler.plan.summed_columns import variance_increments
 from dpsql.compiler.resolve.scopes import Identities
 from dpsql.compiler.rewrite.common_terms import computed_once, once
@@ -68,7 +69,7 @@ def rewrite(
         blocks=tuple(map(dialects.database.block, blocks or plan.blocks)),
         outer_sql=tables.query(outer.relation, outer.columns, identities),
         tables=tuple(tables.listed),
-        shown_sql=_Tables(dialects).query(plain, outer.outputs, identities),
+        shown=ShownQuery(plain, outer.outputs, identities.following),
         output=plan.outer.fields,
         stages=tuple(
             _stage(traced, with_noise_known(s, [n.deviations for n in noise]), dialects, identities)
@@ -79,6 +80,15 @@ def rewrite(
         halved=tuple(outer.halves),
         certain=tuple(ranges.range_of(f.ref) for f in plan.outer.fields),
     )
+
+
+def shown_sql(rewritten: private_plan.Rewritten, dialects: Dialects) -> str:
+    """Return the outer query without errors, as a person reads it."""
+    shown = rewritten.shown
+    if isinstance(shown, str):
+        return shown
+    identities = Identities(shown.following)
+    return _Tables(dialects).query(shown.relation, shown.outputs, identities)
 
 
 def _selection(plan: private_plan.PrivatePlan) -> Selection:

@@ -20,6 +20,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from decimal import Decimal
+from functools import lru_cache
 from typing import assert_never
 
 from dpsql import functions
@@ -278,8 +279,14 @@ class _Printer:
 def _facts(text: Text) -> Facts:
     """Return the facts from the text alone: all of a constant, else the type."""
     if text.literal is not None:
-        return functions.literal_facts(text.literal)
+        return _facts_of_constant(text.literal)
     return Facts(text.type)
+
+
+@lru_cache(4096)
+def _facts_of_constant(literal: Literal) -> Facts:
+    """Return the facts of a constant; the width of its type, which no test reads, may differ."""
+    return functions.literal_facts(literal)
 
 
 def _converted(
