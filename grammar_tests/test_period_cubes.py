@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -10,16 +12,24 @@ import pytest
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.compiler.resolve import person_periods
 from dpsql.model.errors import Refused
-from dpsql.model.periods import PeriodRule, in_blocks
+from dpsql.model.periods import ChargedPeriods, PeriodRule, in_blocks
 from dpsql.model.query_options import Memory
 from dpsql.model.vocabulary import Loss
+from dpsql.preparation.question import Account
 from dpsql.proxy import Proxy
 from dpsql.systems.cubes.cubes import CreateCube
 from grammar_tests.laws import BUDGET as PAYS
 from grammar_tests.laws import compiled
 from grammar_tests.period_worlds import BLOCKS, world
 from grammar_tests.proxy_kit import request
-from grammar_tests.test_period_budgets import BUDGET, JANUARY, edited, opened, until_refused
+from grammar_tests.test_period_budgets import (
+    BUDGET,
+    JANUARY,
+    RULE,
+    edited,
+    opened,
+    until_refused,
+)
 from grammar_tests.test_period_budgets import folder as folder  # noqa: PLC0414 - a fixture
 from grammar_tests.test_period_refresh import BOB, BOTH, FEBRUARY
 from grammar_tests.test_person_periods import FEBRUARY as IN_FEBRUARY
@@ -81,11 +91,13 @@ def test_a_cube_that_outlives_its_data_is_found(
 
 
 @pytest.mark.full("a proxy")
-def test_a_cube_is_about_one_period_and_no_table_is_published(folder: Path, clock: Clock) -> None:
+def test_a_cube_is_about_one_period_and_a_table_about_no_later_one(
+    folder: Path, clock: Clock
+) -> None:
     edited(folder, WIDE)
     wrong = (
         (CUBE.replace("2024-02-01", "2024-03-01"), "a cube"),
-        (f"CREATE DP TABLE t AS {DRILLS[0]}", "a published table over periods"),
+        (f"CREATE DP TABLE t AS {CELLS} GROUP BY kind", "rows of later periods"),
     )
     with opened(folder, clock) as proxy:
         for text, construct in wrong:
@@ -93,6 +105,66 @@ def test_a_cube_is_about_one_period_and_no_table_is_published(folder: Path, cloc
                 proxy.run(CreateCube(text, None, "duckdb"))
             assert construct in str(caught.value.facts["construct"])
         assert proxy.ledger.history() == ()
+
+
+# --- published tables ---
+
+TWO = "seen >= '2024-01-01' AND seen < '2024-03-01'"
+BOARD = f"CREATE DP TABLE board AS {CELLS} WHERE {TWO} GROUP BY kind"
+LIMITED = (
+    ("[analysts.ana]\n", f"{BOB[1]}epsilon = 0.6\n"),
+    ("[privacy_unit]\n", "[privacy_unit]\nepsilon = 1.9\n"),
+)
+
+
+def miscounted(folder: Path, clock: Clock) -> list[str]:
+    """What is wrong with the sums of a table of two months that two analysts read."""
+    edited(folder, *LIMITED)
+    wrong = []
+    with opened(folder, clock) as proxy:
+        price = proxy.run(CreateCube(BOARD, None, "duckdb")).price
+        paid = [price if name in {"2024-01", "2024-02"} else Loss(0) for name in BLOCKS]
+        every = ChargedPeriods(proxy.policy.period or RULE, BLOCKS, "")
+        for reader, counts in (("ana", price), ("bob", Loss(0))):  # no limit is bob's own
+            before = proxy.explain(request("SELECT n FROM board", analyst=reader))
+            first = proxy.ask(request("SELECT kind, n FROM board", analyst=reader))
+            again = proxy.ask(request("SELECT kind, n FROM board ORDER BY n", analyst=reader))
+            assert sorted(first.rows) == sorted(again.rows)
+            own = proxy.ledger.spent_in("default", every, frozenset({reader}))
+            wrong += [reader] * (list(own) != paid or before.charge != counts)
+        wrong += ["pot"] * ([*proxy.ledger.spent_in("default", every)] != paid)
+        clock.now += timedelta(days=31)
+        kept = proxy.ask(request("SELECT kind, n FROM board"))
+        wrong += ["later"] * (kept.rows != first.rows)
+        proxy.refresh(["2024-03"])
+        proxy.ask(request("SELECT kind, n FROM board"))
+        proxy.refresh(["2024-02"])
+        with suppress(Refused):
+            proxy.ask(request("SELECT kind, n FROM board"))
+            wrong.append("old")
+        assert proxy.ledger.verify()
+    return wrong
+
+
+@pytest.mark.full("a proxy")
+def test_a_published_table_counts_in_its_periods(folder: Path, clock: Clock) -> None:
+    assert miscounted(folder, clock) == []
+
+
+@pytest.mark.full("a proxy")
+def test_a_published_table_that_outlives_its_data_is_found(
+    folder: Path, clock: Clock, monkeypatch: Patch
+) -> None:
+    monkeypatch.setattr(PeriodRule, "versions_of", lambda *_: [])
+    assert miscounted(folder, clock) == ["old"]
+
+
+@pytest.mark.full("a proxy")
+def test_a_published_table_that_is_received_for_nothing_is_found(
+    folder: Path, clock: Clock, monkeypatch: Patch
+) -> None:
+    monkeypatch.setattr(Account, "has", lambda *_: True)
+    assert {"ana", "bob"} <= {*miscounted(folder, clock)}
 
 
 # --- statements that are asked together ---

@@ -24,11 +24,12 @@ from dpsql.engines import Stop
 from dpsql.ledgers import CUBES, Entry, Ledger, Stopped
 from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import Reason, Refused
+from dpsql.model.periods import ELSEWHERE
 from dpsql.model.query_options import Memory
 from dpsql.model.table_names import unknown_name
 from dpsql.model.vocabulary import Budget, Loss, Policy, Request
 from dpsql.preparation.compilation import Compiler
-from dpsql.preparation.question import Account, Question, without_periods
+from dpsql.preparation.question import Account, Question
 from dpsql.vault.vault import Vault
 
 TABLE = "dp table"
@@ -124,8 +125,6 @@ def planned(
     """
     cube, policy = creation(text), compiler.policy
     is_table = cube.kind == TABLE
-    if is_table and policy.period is not None:
-        raise without_periods("a published table")
     if not is_table and not (budget.memory.measures_wide or budget.share_answers):
         why = (
             f'no question of {budget.name} is answered of it without memory = "wide" or '
@@ -234,6 +233,11 @@ def _require_lasting(compiler: Compiler, name: str, query: Question) -> None:
         fix = "Take another name."
         raise Refused(Reason.BAD_OPTION, option="name", why=why, fix=fix)
     later = replace(query, request=replace(query.request, at=query.request.at + _LATER))
+    charged = query.account.periods
+    if charged is not None and ELSEWHERE in charged.names:
+        construct = "rows of later periods in a published table"
+        fix = f"Compare {charged.column} with the first day after its last period."
+        raise Refused(Reason.UNSUPPORTED_PRIVATE_OPERATOR, construct=construct, fix=fix)
     if compiler.questions(later) != compiler.questions(query):
         construct, fix = "the present time in a published table", "Name the day itself."
         raise Refused(Reason.UNSUPPORTED_SYNTAX, construct=construct, fix=fix)

@@ -244,7 +244,7 @@ class PublicAnswers(OpenSystem):
         """Return the last entry of each table of an analyst's budget, by its name in lower case."""
         policy, ledger = parts.compiler.policy, parts.vault.ledger
         budget = policy.budget_of(chain[-1].delegator if chain else analyst)
-        if budget is None or policy.period is not None:
+        if budget is None:
             return {}
         with self._lock:
             self._read_on(ledger)
@@ -275,7 +275,8 @@ def _seen(parts: Parts, analyst: str, chain: Chain, entry: Entry) -> PublicAnswe
     """Return a table as an analyst sees it; None unless they may ask its question themselves."""
     request = Request(entry.inquiry.sql, analyst, entry.inquiry.door, confirmed=True, chain=chain)
     try:
-        query = parts.compiler.read(request, parts.stop).at(entry.epsilon)
+        query = parts.compiler.in_periods(parts.compiler.read(request, parts.stop))
+        query = query.at(entry.epsilon)
         if entry.question not in parts.compiler.questions(query):
             return None
         described = parts.compiler.described(query, entry.epsilon, entry.question)
