@@ -7,6 +7,8 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import duckdb
+
 from dpsql.dialects.duckdb.duckdb_dialect import DUCKDB
 from dpsql.engines.duckdb.declared_schema import tables as declared
 from dpsql.model.schema import Schema
@@ -58,6 +60,36 @@ def paths() -> tuple[Policy, PlainEngine]:
     clean = path_worlds.world(0)
     with TemporaryDirectory() as folder:
         return clean.policy(Path(folder), recorded=True), clean.engine()
+
+
+FORUM = """
+CREATE TABLE users (user_id INTEGER, region VARCHAR);
+INSERT INTO users VALUES (1, 'north'), (2, 'south'), (3, 'north');
+CREATE TABLE questions (question_id INTEGER, user_id INTEGER, topic VARCHAR);
+INSERT INTO questions VALUES (1, 1, 'sql'), (2, 1, 'privacy'), (3, 2, 'sql'), (4, NULL, 'sql'),
+    (5, 9, 'sql');
+CREATE TABLE answers
+    (answer_id INTEGER, question_id INTEGER, user_id INTEGER, score INTEGER, day DATE);
+INSERT INTO answers VALUES (1, 1, 2, 3, '2024-01-01'), (2, 1, 3, 10, '2024-01-02'),
+    (3, 1, 1, 4, '2024-01-03'), (4, 2, 2, 5, '2024-02-01'), (5, 3, 1, -1, '2024-02-02'),
+    (6, NULL, 1, 3, '2024-02-03'), (7, 8, 1, 3, '2024-03-01'), (8, 4, 2, 3, '2024-03-02'),
+    (9, 5, 2, 3, '2024-03-03');
+CREATE TABLE votes (answer_id INTEGER, user_id INTEGER);
+INSERT INTO votes VALUES (1, 1), (1, 3), (4, 3);
+CREATE TABLE topics (topic VARCHAR, area VARCHAR);
+INSERT INTO topics VALUES ('sql', 'tools'), ('sql', 'work'), ('privacy', 'work');
+"""
+
+
+@cache
+def forum() -> tuple[Policy, PlainEngine]:
+    """A forum with the facts of a check: questions and answers of several users meet by key."""
+    connection = duckdb.connect()
+    connection.execute(FORUM)
+    engine = PlainEngine(connection)
+    schema = Schema(declared(engine.rows), "here")
+    policy = bind(load(str(CATALOGS / "forum.toml")), schema, PublicTables(engine, DUCKDB).values)
+    return replace(policy, facts=policy.facts | check(policy, Lines(""), engine.rows)[1]), engine
 
 
 @cache

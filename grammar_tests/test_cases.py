@@ -34,13 +34,13 @@ from dpsql.mechanisms.scores import Most, Peak, Rank, Reached
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import Span
 from grammar_tests import casefile, world
-from grammar_tests.bound import limits, paths, shop, transfers
+from grammar_tests.bound import forum, limits, paths, shop, transfers
 from grammar_tests.casefile import Case
 from grammar_tests.laws import BUDGET, ONLY, PlainEngine, compiled, integers
 from grammar_tests.test_laws import over_the_shop
 from grammar_tests.test_layout import tokens
 
-CATALOGS = {"shop": shop, "transfers": transfers, "limits": limits, "paths": paths}
+CATALOGS = {"shop": shop, "transfers": transfers, "limits": limits, "paths": paths, "forum": forum}
 ALL = tuple(case for catalog in CATALOGS for case in casefile.all_cases(catalog))
 
 

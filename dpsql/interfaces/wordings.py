@@ -293,7 +293,10 @@ WORDINGS: dict[Reason, Wording] = {
     Reason.UNEQUAL_UNITS: _privacy(
         "42501",
         ("This would join rows of different people.",),
-        ("Private tables are joined only where the condition makes both rows one person's.",),
+        (
+            "The owner has not bounded both sides: {lacking} (dpsql check --record).",
+            "Private tables are joined only where the condition makes both rows one person's.",
+        ),
         "Join along the declared links, or on the unit's key.",
     ),
     Reason.UNSUPPORTED_PRIVATE_OPERATOR: _privacy(

@@ -203,6 +203,7 @@ class FactKind(StrEnum):
     MAX_ROWS = "rows per unit"
     ONE_UNIT = "rows that agree are of one unit"
     SAME_UNIT = "leads to the row's own unit"
+    ROWS_PER_KEY = "rows with one value"
 
 
 class Voucher(StrEnum):
@@ -245,9 +246,10 @@ class TablePolicy:
     the owner declares. `second_keys` are columns of undeclared links. Limits `by` groupings replace
     the general limit. Rows that agree on a list of columns in `determining` belong to one unit, as
     the owner declares. Columns of `same_unit` lead to the unit of the link, or are read as NULL
-    (PRIVACY.md R93). Aggregates clip dates and times without bounds to the range `times`. One
-    analyst sees the rows that some of the `grants` have (PRIVACY.md R105). A table of released rows
-    has a comment of its own, `about`.
+    (PRIVACY.md R93). At most so many rows, of all units, have one value of a column in
+    `max_rows_per_key`, as the owner declares (PRIVACY.md R94). Aggregates clip dates and times
+    without bounds to the range `times`. One analyst sees the rows that some of the `grants` have
+    (PRIVACY.md R105). A table of released rows has a comment of its own, `about`.
     """
 
     name: str
@@ -272,11 +274,10 @@ class TablePolicy:
     times: tuple[date, date] | None = None
     grants: tuple[Grant, ...] = field(default=(), repr=False)
     about: str = field(default="", repr=False)
+    max_rows_per_key: tuple[tuple[str, int], ...] = ()
 
     def agreeing(self, columns: tuple[str, ...]) -> str:
-        """Return the subject of the fact that rows which agree on these columns belong to
-        one unit.
-        """
+        """Return the subject of a fact about the rows that agree on these columns."""
         return f"{self.name}.({', '.join(columns)})"
 
     def column(self, name: str) -> ColumnPolicy | None:

@@ -6,7 +6,7 @@ as in `compiler.track.units`: PRIVACY.md R2, R93.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from enum import StrEnum
 from typing import Any, assert_never
@@ -45,6 +45,7 @@ from dpsql.owner.whose_rows import (
     units_of_keys,
 )
 from dpsql.policy.bind import vouched_for
+from dpsql.policy.limit_values import ROWS_PER_KEY
 from dpsql.policy.load import load
 from dpsql.policy.value_reader import Lines
 from dpsql.preparation.bound_policy import of_stored_rows
@@ -78,7 +79,7 @@ _WARNINGS = {
 _ERRORS = {
     _Counted.ROWS: ["key", "elsewhere"],
     _Counted.UNITS: ["uncut"],
-    _Counted.VALUES: ["determines"],
+    _Counted.VALUES: ["determines", "keys"],
 }
 _KINDS = {
     kind: (severity, counted)
@@ -120,16 +121,11 @@ def check(policy: Policy, lines: Lines, rows: Rows) -> tuple[tuple[Finding, ...]
                 facts.add(Fact(kind, table.name, Voucher.CHECK))
             else:
                 findings.append(finding)
-        for columns, finding in checker.determining():
-            if finding is None:
-                facts.add(Fact(FactKind.ONE_UNIT, table.agreeing(columns), Voucher.CHECK))
-            else:
-                findings.append(finding)
-        for link in table.same_unit:
-            wrong = checker.same_unit(link)
+        for kind, columns, against in checker.agreements():
+            wrong = [finding for finding in against if finding is not None]
             findings += wrong
             if not wrong:
-                facts.add(Fact(FactKind.SAME_UNIT, table.agreeing(link.columns), Voucher.CHECK))
+                facts.add(Fact(kind, table.agreeing(columns), Voucher.CHECK))
     return tuple(sorted(findings, key=lambda f: f.line)), frozenset(facts)
 
 
@@ -237,7 +233,7 @@ class _Table:
         )
         what = "are below a key that several units share: they enter no answer."
         fix = "Make the keys above them unique, or accept that."
-        finding = self._finding("shared", count, ("link",), what, fix, _named(link))
+        finding = self._finding("shared", count, ("link",), what, fix, ", ".join(link.columns))
         return [] if finding is None else [finding]
 
     def own_key(self) -> list[Finding]:
@@ -248,7 +244,7 @@ class _Table:
             return []
         if self.table.rows is not None:  # a view has the base table's rows and key
             return []
-        named = _named(link)
+        named = ", ".join(link.columns)
         there = f"{link.table} ({', '.join(link.keys)})"
         message = f"{self.table.name}: {named} is its own key, and no foreign key leads to {there}."
         fix = (
@@ -346,7 +342,7 @@ class _Table:
         )
         what = f"link to no row of {link.table}: they enter no answer."
         fix = "Mend the links, or accept that."
-        return self._finding("dangling", count, ("link",), what, fix, _named(link))
+        return self._finding("dangling", count, ("link",), what, fix, ", ".join(link.columns))
 
     def _of_somebody(self, several: RowsOfSeveral) -> Finding | None:
         count = self._count(f"SELECT COUNT(*) FROM ({several.nobodys()}) AS r")
@@ -405,9 +401,25 @@ class _Table:
     def _unit_rows(self, *columns: str) -> str:
         return unit_rows(self.table, self.policy, *columns)
 
-    def determining(self) -> list[tuple[tuple[str, ...], Finding | None]]:
-        """Return column lists that should determine the unit, each with a finding or None."""
-        return [(columns, self._of_one_unit(columns)) for columns in self.table.determining]
+    def agreements(self) -> Iterator[tuple[FactKind, tuple[str, ...], list[Finding | None]]]:
+        """Yield each fact about rows that agree on columns, with the findings against it."""
+        for columns in self.table.determining:
+            yield FactKind.ONE_UNIT, columns, [self._of_one_unit(columns)]
+        for link in self.table.same_unit:
+            yield FactKind.SAME_UNIT, link.columns, self._same_unit(link)
+        for column, most in self.table.max_rows_per_key:
+            yield FactKind.ROWS_PER_KEY, (column,), [self._rows_per_key(column, most)]
+
+    def _rows_per_key(self, column: str, most: int) -> Finding | None:
+        """Find values of a column that more rows share than declared, of one unit or several."""
+        name = identifier(column)
+        rows = f"FROM {self.name} GROUP BY {name} HAVING COUNT({name}) > {most}"
+        count = self._count(f"SELECT COUNT(*) FROM (SELECT {name} {rows}) AS shared")
+        what, fix = (
+            f"have more than {most:,} rows.",
+            "Raise it: until it holds, nothing leans on it.",
+        )
+        return self._finding("keys", count, (ROWS_PER_KEY, column), what, fix, column)
 
     def _of_one_unit(self, columns: tuple[str, ...]) -> Finding | None:
         names = [f"t0.{identifier(column)} AS d{n}" for n, column in enumerate(columns)]
@@ -420,10 +432,10 @@ class _Table:
         what, fix = "are of several units.", "Remove it: until it holds, nothing leans on it."
         return self._finding("determines", count, ("determines_unit",), what, fix, named)
 
-    def same_unit(self, link: Link) -> list[Finding]:
+    def _same_unit(self, link: Link) -> list[Finding | None]:
         """Find rows where a `same_unit` column leads to another unit or to none."""
         rows, column = beside_the_link(self.table, link, self.policy), link.column
-        findings = (
+        return [
             self._finding(
                 kind,
                 self._count(f"SELECT COUNT(*) FROM ({rows}) AS r WHERE {condition}"),
@@ -433,8 +445,7 @@ class _Table:
                 column,
             )
             for kind, condition, what, fix in BESIDE_THE_LINK
-        )
-        return [finding for finding in findings if finding is not None]
+        ]
 
     def _count(self, sql: str) -> int:
         return int(self.rows(sql)[0][0])
@@ -515,10 +526,6 @@ def _questions(column: ColumnPolicy, name: str, dialect: Dialect) -> list[_Quest
     return result
 
 
-def _named(link: Link) -> str:
-    return ", ".join(link.columns)
-
-
 def unnamed_budgets(ledger: Ledger, budgets: Iterable[Budget]) -> tuple[Charged, ...]:
     """Return the charges to budgets that the policy does not name, or not any more.
 
@@ -536,11 +543,8 @@ def unnamed_budgets_of(path: str) -> tuple[Charged, ...]:
     draft = load(path)
     if not draft.ledger.is_begun:
         return ()
-    ledger = open_ledger(draft.ledger)
-    try:
+    with closing(open_ledger(draft.ledger)) as ledger:
         return unnamed_budgets(ledger, draft.budgets)
-    finally:
-        ledger.close()
 
 
 @dataclass(frozen=True, slots=True)

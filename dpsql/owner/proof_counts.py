@@ -111,12 +111,17 @@ class ProofCounter:
 
     def _of_block(self, plan: PrivatePlan, block: PrivateBlock) -> Iterator[CountedClaim | str]:
         """Yield the claims about the rows of a block, and sentences on uncounted ones."""
-        if block.several:
+        parts = list(relations(block.rows))
+        tables = (self.policy.table(getattr(part, "table", "")) for part in parts)
+        if any(table is not None and table.several for table in tables):
             yield from self._of_several(plan, block)
             return
         elsewhere = algebra.Staged | algebra.Released | algebra.Evaluated | algebra.Single
-        if any(isinstance(part, elsewhere) for part in relations(block.rows)):
+        if any(isinstance(part, elsewhere) for part in parts):
             yield "Rows that join an answer or the result of a public query are not counted."
+            return
+        if block.several:
+            yield from self._of_pairs(plan, block)
             return
         kernel = self._kernel(plan)
         proof = kernel.proof(block.rows, block.unit.id, block.keys)
@@ -127,12 +132,29 @@ class ProofCounter:
         return Kernel(self.policy, plan.stages, counts, self.public.frequency)
 
     def _of_several(self, plan: PrivatePlan, block: PrivateBlock) -> Iterator[CountedClaim]:
-        most = self._kernel(plan).proof_of_several(block.rows).most_rows()
+        most = self._kernel(plan).most_of_several(block.rows)
         for part in relations(block.rows):
             table = self.policy.table(getattr(part, "table", ""))
             if table is not None and table.several and most is not None:
                 each = f"SELECT u AS c0 FROM ({RowsOfSeveral(table, self.policy).each()}) AS r"
                 yield CountedClaim("rows that name one unit", most, self.most(each, "c0"))
+
+    def _of_pairs(self, plan: PrivatePlan, block: PrivateBlock) -> Iterator[CountedClaim | str]:
+        """Yield the claim about the joined rows of two units each."""
+        most = self._kernel(plan).most_of_several(block.rows)
+        try:
+            owned = OwnerTracer(self.policy).trace(block.rows)
+        except Untraced:
+            yield "The owners of rows below a set operation are not followed."
+            return
+        rows, places = self.query(owned.rows, owned.owners), range(len(owned.owners))
+        others = [[f"(c{m} IS NULL OR c{m} <> c{n})" for m in range(n)] for n in places]
+        each = " UNION ALL ".join(
+            f"SELECT c{n} AS c0 FROM ({rows}) AS r WHERE {' AND '.join(['1 = 1', *others[n]])}"
+            for n in places
+        )
+        if most is not None:
+            yield CountedClaim("joined rows that name one unit", most, self.most(each, "c0"))
 
     def most(self, rows: str, groups: str) -> int:
         """Return the most rows of one unit, c0, that agree on columns."""

@@ -24,6 +24,7 @@ from dpsql.model.tree import DOUBLE, VARCHAR, Kind, Ref, SqlType, Value
 from dpsql.policy.check_constraints import NUMBERS
 from dpsql.policy.column_parts import column_or_part, step
 from dpsql.policy.draft import Draft, DraftColumn, DraftTable
+from dpsql.policy.limit_values import ROWS_PER_KEY
 from dpsql.policy.private_views import check_views, require_readable
 from dpsql.policy.read_columns import is_enforced, is_read_never_null, reading_of
 from dpsql.policy.unit_periods import check_period_columns
@@ -70,7 +71,7 @@ def bind(draft: Draft, schema: Schema, values_of: ValuesOf) -> vocabulary.Policy
 
 _SINCE = frozenset(
     "several unprotected second_keys groups_by rows_by totals readings lengths determining"
-    " randomized rows same_unit times".split()
+    " randomized rows same_unit times max_rows_per_key".split()
 )
 """Fields that count in a version only if the policy sets them: earlier versions lack them."""
 
@@ -126,8 +127,10 @@ class _Binder:
             columns = self._public(table, schema_table)
         for name in table.key:
             self._identifies(table, name, schema_table, "key")
-        for name in (name for columns in table.determining for name in columns):
-            self._identifies(table, name, schema_table, "determines_unit")
+        for name in table.alike:
+            of_units = any(name in columns for columns in table.determining)
+            place = "determines_unit" if of_units else ROWS_PER_KEY
+            self._identifies(table, name, schema_table, place)
         for link in (*table.links, *table.same_unit):
             self._check_link(table, link, schema_table)
         return vocabulary.TablePolicy(
@@ -151,6 +154,7 @@ class _Binder:
             rows=schema_table.rows if table.private else None,
             same_unit=table.same_unit,
             times=table.times,
+            max_rows_per_key=table.max_rows_per_key,
         )
 
     def _identifies(

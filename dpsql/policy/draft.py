@@ -61,6 +61,13 @@ class DraftTable:
     rollups: tuple[tuple[str, ...], ...] = ()
     same_unit: tuple[Link, ...] = ()
     times: tuple[date, date] | None = None
+    max_rows_per_key: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def alike(self) -> tuple[str, ...]:
+        """Columns that facts compare by their stored values, besides the key and the links."""
+        columns = (name for columns in self.determining for name in columns)
+        return (*columns, *(name for name, _ in self.max_rows_per_key))
 
     @property
     def named_links(self) -> tuple[Link, ...]:

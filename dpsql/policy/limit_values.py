@@ -12,6 +12,7 @@ from dpsql.model.vocabulary import GroupingLimit
 from dpsql.policy.value_reader import Reader
 
 OF_ONE_UNIT = ("max_rows_per_unit", "max_groups_per_unit", "max_rows_per_group")
+ROWS_PER_KEY = "max_rows_per_key"
 PRIVATE = "private"
 """Value for: not declared; the contribution bound is found for each query."""
 BY_GROUPING, ALL_OTHERS = ("max_groups_per_unit", "max_rows_per_group"), "*"
@@ -45,6 +46,14 @@ def limits_by(reader: Reader, key: str) -> tuple[GroupingLimit, ...]:
         if by != ALL_OTHERS and most is not None:
             limits.append(GroupingLimit(by, most))
     return tuple(limits)
+
+
+def rows_per_key(reader: Reader, key: str, _: None) -> tuple[tuple[str, int], ...]:
+    """Return the most rows, of all units, that share a value of a column, by column."""
+    columns = reader.table(key)
+    columns.distinct(tuple(columns.values), None)
+    counts = ((name, columns.count(name)) for name in columns.values)
+    return tuple((name, most) for name, most in counts if most is not None)
 
 
 def most_in_all(reader: Reader, key: str, _: None) -> Decimal:

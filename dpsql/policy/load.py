@@ -37,7 +37,7 @@ from dpsql.policy.draft import (
     ServerSettings,
 )
 from dpsql.policy.file_sections import with_formats
-from dpsql.policy.limit_values import OF_ONE_UNIT, limit_of, limits_by
+from dpsql.policy.limit_values import OF_ONE_UNIT, ROWS_PER_KEY, limit_of, limits_by
 from dpsql.policy.local_laws import law_of
 from dpsql.policy.other_releases import read_releases
 from dpsql.policy.policy_keys import KEYS, only_keys, read_values
@@ -206,7 +206,7 @@ def _table(reader: Reader, name: str) -> DraftTable:
         if not private and key in reader.values:
             reader.fail(key, f"{name} is public and has a link.", 'Write access = "private".')
     link, several, unprotected = links_of(reader)
-    for key in (*OF_ONE_UNIT, "max_public_groups", "times"):
+    for key in (*OF_ONE_UNIT, "max_public_groups", "times", ROWS_PER_KEY):
         if not private and key in reader.values:
             reader.fail(key, f"{name} is public and needs no {key}.", "Remove it.")
     return DraftTable(

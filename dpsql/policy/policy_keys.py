@@ -21,7 +21,7 @@ from dpsql.model.query_options import Memory
 from dpsql.model.resources import Limits
 from dpsql.model.vocabulary import Budget
 from dpsql.policy.draft import ERRORS, ServerSettings
-from dpsql.policy.limit_values import limit_of, most_in_all, rollups_of, times_of
+from dpsql.policy.limit_values import limit_of, most_in_all, rollups_of, rows_per_key, times_of
 from dpsql.policy.safe_urls import is_safe_url
 from dpsql.policy.value_reader import Reader
 
@@ -154,6 +154,7 @@ KEYS: dict[str, tuple[PolicyKey, ...]] = {
         PolicyKey("file", "how the lines of text files are read: [Text files](#text-files)"),
         PolicyKey("rollups", '`[[], ["country"], ["country", "month"]]`: by which columns `dpsql prepare` sums up the rows of each person; `[]` by nothing else', rollups_of),
         PolicyKey("determines_unit", "`[\"ticket\"]`: rows with one value of it are of one unit, or of a list of columns, `[[\"shop\", \"receipt\"]]`; of use once `dpsql check --record` has found that it holds: such rows then join and group as one person's"),
+        PolicyKey("max_rows_per_key", "`{ question_id = 50 }`: most rows, of all people together, with one value of a column; of use once `dpsql check --record` has found that it holds: [rows of two people](sql.md#rows-of-two-people) that meet by it are then counted", rows_per_key),
         PolicyKey("same_unit", '`[{ column = "order_id", references = "orders.order_id" }]`: other columns that lead to the same unit: [Several paths to one person](#several-paths-to-one-person)'),
         PolicyKey("times", "`[1900-01-01, 2199-12-31]`: aggregates clip dates and times without `bounds` to these days; no key is listed by them", times_of),
         PolicyKey("links", "a list of links: a row belongs to each person that one of them names"),

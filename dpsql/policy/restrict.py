@@ -107,6 +107,7 @@ def _without_links(table: TablePolicy, tables: dict[str, TablePolicy]) -> TableP
         same_unit=tuple(filter(is_shown, table.same_unit)),
         second_keys=(),
         determining=tuple(filter(has_columns, table.determining)),
+        max_rows_per_key=tuple(each for each in table.max_rows_per_key if has_columns(each[:1])),
         groups_by=limits(table.groups_by),
         rows_by=limits(table.rows_by),
     )

@@ -143,8 +143,8 @@ class _Written:
             yield Change(line, name, is_new=False, needed=needed)
 
     def _needed_columns(self, table: DraftTable) -> set[str]:
-        """Return the columns of a table in keys, links, roles, and what determines the unit."""
-        names = [*table.key, *(name for columns in table.determining for name in columns)]
+        """Return the columns of a table in keys, links, roles, and what facts compare."""
+        names = [*table.key, *table.alike]
         for each in self.draft.tables:
             for link in each.named_links:
                 names += link.columns if each is table else ()

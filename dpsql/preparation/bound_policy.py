@@ -57,6 +57,9 @@ def of_stored_rows(facts: frozenset[Fact], policy: Policy) -> frozenset[Fact]:
     evaluated = {t.name for t in policy.tables if t.view}
     evaluated |= {t.agreeing(columns) for t in policy.tables if t.view for columns in t.determining}
     evaluated |= {
+        t.agreeing((name,)) for t in policy.tables if t.view for name, _ in t.max_rows_per_key
+    }
+    evaluated |= {
         t.agreeing(link.columns)
         for t in policy.tables
         for link in t.same_unit

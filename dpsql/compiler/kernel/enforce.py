@@ -39,7 +39,7 @@ def enforced(plan: PrivatePlan, policy: Policy, frequency: Frequency) -> Private
 def _enforced(kernel: Kernel, plan: BlockPlan, policy: Policy) -> BlockPlan:
     block = plan.block
     if block.several:
-        most = kernel.proof_of_several(block.rows).most_rows()
+        most = kernel.most_of_several(block.rows)
         if most is None or block.max_rows is None or most > block.max_rows:
             raise _unproved(block, f"rows of several {policy.unit.table} each, without a bound,")
         return plan

@@ -3,17 +3,24 @@
 It reads the printed tree and the facts of base tables, and nothing else. A claim that it does not
 prove is enforced, by leaving out the units that violate it, or the query is refused.
 
-Proof (PRIVACY.md R93, R96). By induction over the tree: each rule keeps the statements of `Rows`
-true. At the end all numbers of units are in the class of the unit's column. Then a row was made of
-this unit's rows and of public ones, met by comparing values that decide the unit of a row.
+Proof (PRIVACY.md R93, R94, R96). By induction over the tree: each rule keeps the statements of
+`Rows` true. At the end all numbers of units are in the class of the unit's column. Then a row was
+made of this unit's rows and of public ones, met by comparing values that decide the unit of a row.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import count, product
 from typing import TypeAlias
 
+from dpsql.compiler.kernel.alike_rows import (
+    AlikeRows,
+    equated_pairs,
+    ids_of,
+    places_of,
+    stored_columns,
+)
 from dpsql.compiler.kernel.known import (
     INEXACT,
     NONE,
@@ -30,7 +37,7 @@ from dpsql.compiler.kernel.known import (
 from dpsql.model import algebra
 from dpsql.model.algebra import Field, Relation
 from dpsql.model.dataclass import dataclass, field, replace
-from dpsql.model.tree import AggregateCall, Call, Cast, Expression, JoinKind, Kind, Ref, SqlType
+from dpsql.model.tree import AggregateCall, Cast, Expression, JoinKind, Kind, Ref, SqlType
 from dpsql.model.vocabulary import FactKind, Policy, TablePolicy
 from dpsql.model.walk import conjuncts, refs, relations
 
@@ -68,6 +75,13 @@ class Kernel:
         several = [t for s in scans if (t := self.policy.table(s.table)) and t.several]
         alone = len(several) == len(rows.owners) == 1
         return Proof(replace(rows, local=alone), max(rows.owners, default=0))
+
+    def most_of_several(self, relation: Relation) -> int | None:
+        """Return the most rows that name one unit, where each may name several."""
+        rows = self.rows_of(relation)
+        if rows.local and rows.pairs is not None:
+            return rows.pairs
+        return self.proof_of_several(relation).most_rows()
 
     def rows_of(self, relation: Relation) -> Rows:
         """Derive the knowledge about a relation."""
@@ -155,10 +169,10 @@ class Kernel:
         if table is None:
             return replace(rows, local=False)
         if self._is_unique(table, scan):
-            key = _stored(table.key, scan)
+            key = stored_columns(table.key, scan)
             rows = rows.having(Dependency(key, alone, key))
         if self._has(FactKind.NOT_NULL_KEY, table):
-            rows = replace(rows, present=_stored(table.key, scan))
+            rows = replace(rows, present=stored_columns(table.key, scan))
         return self._owned(rows, row, scan, table) if table.private else rows
 
     def _has(self, kind: FactKind, table: TablePolicy, about: str = "") -> bool:
@@ -169,7 +183,7 @@ class Kernel:
         """Test whether a fact makes the table's key unique, NULL apart, and the scan reads the key
         as stored.
         """
-        return self._has(FactKind.UNIQUE_KEY, table) and bool(_stored(table.key, scan))
+        return self._has(FactKind.UNIQUE_KEY, table) and bool(stored_columns(table.key, scan))
 
     def _owned(self, rows: Rows, row: int, scan: algebra.Scan, table: TablePolicy) -> Rows:
         """Return the rows of a private table, each with the number of its unit."""
@@ -177,28 +191,29 @@ class Kernel:
         rows = replace(rows, columns=rows.columns | {owner}, owners=frozenset({owner}))
         rows = replace(rows, optional=tuple(self._beside_link(owner, scan, table)))
         if table.name == unit.table:
-            key = _places((unit.key,), scan)
+            key = places_of((unit.key,), scan)
             return rows.led(Lead(owner, unit.table, key), unit.table) if key else rows
         links = table.several if link is None else (link,)
-        stored = all(_stored(each.columns, scan) for each in links)
+        stored = all(stored_columns(each.columns, scan) for each in links)
         most = table.max_rows_per_unit if self._has(FactKind.MAX_ROWS, table) and stored else None
         if most is not None:
             rows = replace(rows, spread=((row, most),))
         if most == 1:
             rows = rows.having(Dependency(frozenset({owner}), frozenset({row})))
         place = () if link is None else self._link(table, scan)
-        key = _places(table.key, scan)
-        if key and link is not None and (self._is_unique(table, scan) or _key_is_link(table)):
+        key = places_of(table.key, scan)
+        alone = self._is_unique(table, scan) or _key_is_link(table)
+        if key and link is not None and alone:
             rows = replace(rows, keyed=(Lead(owner, table.name, key),))
         if link is None or not place:
             return rows
         if self._has(FactKind.NOT_NULL_LINK, table):
-            rows = replace(rows, present=rows.present | _stored(link.columns, scan))
+            rows = replace(rows, present=rows.present | stored_columns(link.columns, scan))
         for lead in self._leads(Lead(owner, link.table, place), table):
             rows = rows.led(lead, unit.table)
         for columns in table.determining:
-            if self._is_of_one_unit(columns, table) and _stored(columns, scan):
-                lead = Lead(owner, table.agreeing(columns), _places(columns, scan))
+            if self._is_of_one_unit(columns, table) and stored_columns(columns, scan):
+                lead = Lead(owner, table.agreeing(columns), places_of(columns, scan))
                 given = frozenset(lead.key)
                 rows = replace(rows, leads=(*rows.leads, lead))
                 rows = rows.having(Dependency(given, frozenset({owner}), given))
@@ -211,7 +226,7 @@ class Kernel:
         and the `Rows` that hold where it is not NULL (PRIVACY.md R93).
         """
         for link in table.same_unit:
-            column, target = _stored(link.columns, scan), self.policy.table(link.table)
+            column, target = stored_columns(link.columns, scan), self.policy.table(link.table)
             same = self._has(FactKind.SAME_UNIT, table, table.agreeing(link.columns))
             if column and same and target and self._has(FactKind.UNIQUE_KEY, target):
                 lead = Lead(owner, link.table, tuple(column))
@@ -223,7 +238,7 @@ class Kernel:
         target = self.policy.table(table.link.table)
         there = dict(zip(table.link.keys, table.link.columns, strict=True))
         order = table.link.keys if target is None else target.key
-        return _places([there.get(name, "") for name in order], scan)
+        return places_of([there.get(name, "") for name in order], scan)
 
     def _leads(self, lead: Lead, table: TablePolicy) -> Iterator[Lead]:
         """Yield the targets of a link: past keys that are links too, if the linked row surely
@@ -257,7 +272,10 @@ class Kernel:
         times = self._met(join.right, right, left, closure)
         if join.kind in (JoinKind.INNER, JoinKind.CROSS):
             back = self._met(join.left, left, right, closure)
-            return replace(inner, most=products(left.most, right.most, times, back)).settled()
+            copies = _copied(left, right, times) or _copied(right, left, back)
+            copies = copies or self._of_two(join, left, right)
+            most = products(left.most, right.most, times, back)
+            return replace(inner, most=most, pairs=copies).settled()
         if join.kind is not JoinKind.LEFT or (right.owners and not left.owners):
             return self._unknown(join)
         same_unit = closure.classes(right.owners) <= closure.classes(left.owners)
@@ -269,8 +287,9 @@ class Kernel:
             most=products(left.most, right.most, times, None),
             optional=(*left.optional, (there, replace(inner, most=(), optional=right.optional))),
             local=inner.local and same_unit,
+            pairs=_copied(left, right, times),
         )
-        pairs = list(_pairs_of(join))
+        pairs = list(equated_pairs(join))
         only = len(pairs) == len(conjuncts(join.condition)) and times == 1
         return rows.having(Dependency(frozenset(a for a, _ in pairs), there)) if only else rows
 
@@ -298,14 +317,15 @@ class Kernel:
         same_unit = closure.classes(other.owners) <= closure.classes(rows.owners)
         read = frozenset[int]().union(*map(refs, conjuncts(match.condition)))
         read |= NONE if match.member is None else refs(match.member[0])
-        rows = replace(rows, columns=rows.columns | mark, local=inner.local and same_unit)
+        rows = replace(rows, columns=rows.columns | mark, pairs=_copied(rows, other, 1))
+        rows = replace(rows, local=inner.local and same_unit)
         return rows.having(Dependency(read & rows.columns, mark))
 
     def _aggregate(self, relation: algebra.Aggregate) -> Rows:
         """Return one row per group of one unit, if equal keys are identical."""
-        rows, key = self.rows_of(relation.input).projected(relation.keys), _ids(relation.keys)
+        rows, key = self.rows_of(relation.input).projected(relation.keys), ids_of(relation.keys)
         if not rows.owners:
-            return Rows(_ids(relation.measures) | key, most=(RowBound(key),), local=rows.local)
+            return Rows(ids_of(relation.measures) | key, most=(RowBound(key),), local=rows.local)
         closure = Closure(rows)
         exact = {k.field.id for k in relation.keys if k.field.type.kind not in INEXACT}
         reached, units = closure.of(exact), closure.classes(rows.owners)
@@ -315,7 +335,7 @@ class Kernel:
         groups, number = Proof(rows, min(units)).most_values(key), next(self.numbers)
         row = frozenset({number})
         grouped = Rows(
-            columns=within | key | _ids(relation.measures) | row,
+            columns=within | key | ids_of(relation.measures) | row,
             owners=rows.owners & within,
             equal=tuple((n, closure.same(n)) for n in sorted(within)),
             present=frozenset(n for n in within if closure.is_present({n})),
@@ -345,7 +365,7 @@ class Kernel:
             if call.function in BY_POSITION or (call.frame and call.frame.unit == "ROWS"):
                 order = plain.union(*(_told_apart(key.expression) for key in call.order_by))
                 tied_apart = (
-                    closure.most(rows.most, order) == 1 or _ids(relation.input.fields) <= order
+                    closure.most(rows.most, order) == 1 or ids_of(relation.input.fields) <= order
                 )
                 local = local and (tied_apart or not units)
             elif not (call.order_by or call.frame):
@@ -353,8 +373,9 @@ class Kernel:
             if call.function == "row_number":
                 ranks[item.field.id] = parts
                 rules.append(Dependency(parts | added, rows.columns))
-        columns = rows.columns | _ids(relation.items)
-        return replace(rows, columns=columns, ranks=ranks, local=local).having(*rules)
+        columns = rows.columns | ids_of(relation.items)
+        known = replace(rows, columns=columns, ranks=ranks, local=local, pairs=None)
+        return known.having(*rules)
 
     def _union(self, relation: algebra.Union) -> Rows:
         """Return the rows of both sides. They are local only if the unit, or a key that leads to
@@ -365,7 +386,7 @@ class Kernel:
         if not all(side.owners for side in sides):
             return self._unknown(relation)
         row, owner, unit = next(self.numbers), next(self.numbers), self.policy.unit.table
-        alone, columns = frozenset({row}), _ids(relation.fields) | {row, owner}
+        alone, columns = frozenset({row}), ids_of(relation.fields) | {row, owner}
         rows = Rows(columns, frozenset({owner}), most=(RowBound(alone),))
         here, there = (_units_at(s, r.fields, unit) for s, r in zip(sides, inputs, strict=True))
         leads = [lead for lead in sorted(here & there) if _is_alike(relation, lead[1])]
@@ -377,6 +398,39 @@ class Kernel:
         if relation.all and relation.kind == "UNION" and len(proved) == len(most):
             rows = replace(rows, spread=((row, sum(proved)),))
         return replace(rows, local=bool(leads) and all(side.local for side in sides)).settled()
+
+    # --- rows of two units ---
+
+    def _of_two(self, join: algebra.Join, left: Rows, right: Rows) -> int | None:
+        """Return the most rows of a join that are made of one unit's rows; None if unproved.
+
+        Proof (PRIVACY.md R94). Each row of the unit on one side meets at most as many rows of the
+        other as agree on the equated columns, whoever their unit is.
+        """
+        sides = left, right
+        if not all(side.names_unit for side in sides) or left.columns & right.columns:
+            return None
+        rows = [Proof(side, max(side.owners)).most_rows() for side in sides]
+        met = list(equated_pairs(join))
+        alike = [
+            self.most_alike(side, frozenset(pair[place] for pair in met))
+            for place, side in enumerate((join.left, join.right))
+        ]
+        bounds = [bound for bound in (*rows, *alike) if bound is not None]
+        if len(bounds) < len(rows) + len(alike):
+            return None
+        own_left, own_right, alike_left, alike_right = bounds
+        return own_left * alike_right + own_right * alike_left
+
+    def most_alike(self, relation: Relation, columns: Columns) -> int | None:
+        """Return the most rows, of all units, with the same values but NULL; None if unproved."""
+        return AlikeRows(self.policy, self._has, self._alike_public).most(relation, columns)
+
+    def _alike_public(self, relation: Relation, columns: Columns) -> int | None:
+        """Return the most public rows with the same values but NULL."""
+        rows = self.rows_of(relation)
+        closure = Closure(replace(rows, present=rows.present | columns))
+        return self._met(relation, rows, Rows(columns), closure)
 
     # --- keys that several rows of one unit share ---
 
@@ -403,7 +457,7 @@ class Kernel:
                 table = self.policy.table(name)
                 if table is None or table.link is None or table.link.more:
                     return None
-                key, link = _places(table.key, relation), _places(table.link.columns, relation)
+                key, link = places_of(table.key, relation), places_of(table.link.columns, relation)
                 if table.link.table != self.policy.unit.table or not (key and link):
                     return None
                 different = self._is_unique(table, relation)
@@ -412,7 +466,7 @@ class Kernel:
                 table, above = self.policy.table(name), self._whole(relation.right)
                 if table is None or table.link is None or above is None:
                     return None
-                key, met = _places(table.key, scan), list(_pairs_of(relation))
+                key, met = places_of(table.key, scan), list(equated_pairs(relation))
                 same = list(zip(self._link(table, scan), above.key, strict=False))
                 plain = len(met) == len(conjuncts(relation.condition)) == len(above.key)
                 if table.link.table != above.table or not key or not plain or same != met:
@@ -456,8 +510,11 @@ def _end(call: AggregateCall) -> tuple[str, int] | None:
             return None
 
 
-def _ids(parts: Iterable[Field | algebra.Item | algebra.Measure | algebra.WindowItem]) -> Columns:
-    return frozenset(part.id if isinstance(part, Field) else part.field.id for part in parts)
+def _copied(rows: Rows, public: Rows, times: int | None) -> int | None:
+    """Return the bound for rows of two units that meet public rows, if they are such rows."""
+    if rows.pairs is None or times is None or public.owners or not public.local:
+        return None
+    return rows.pairs * max(times, 1)
 
 
 def _units_at(
@@ -485,39 +542,12 @@ def _is_alike(relation: algebra.Union, places: Sequence[int]) -> bool:
     return all(len(kind) == 1 and INEXACT.isdisjoint(k.kind for k in kind) for kind in kinds)
 
 
-def _places(listed: Sequence[str], scan: algebra.Scan) -> tuple[int, ...]:
-    """Return the columns of these names, if all of them exist and are exact."""
-    names = {f.name.lower(): f for f in scan.fields if f.type.kind not in INEXACT}
-    ids = [names[name.lower()].id for name in listed if name.lower() in names]
-    return tuple(ids) if len(ids) == len(listed) else ()
-
-
-def _stored(listed: Sequence[str], scan: algebra.Scan) -> Columns:
-    """Return the columns of these names that are read as they are stored, as facts assume."""
-    read = {name.lower() for name, _ in scan.readings}
-    return NONE if read & {name.lower() for name in listed} else frozenset(_places(listed, scan))
-
-
 def _key_is_link(table: TablePolicy) -> bool:
     """Test whether the key of a table is its link too, so that its values are keys of the
     target.
     """
     link = () if table.link is None else table.link.columns
     return len(table.key) == len(link) == 1 and table.key[0].lower() == link[0].lower()
-
-
-def _pairs_of(join: algebra.Join) -> Iterator[tuple[int, int]]:
-    """Yield pairs of left and right columns that the join condition equates."""
-    kinds = {f.id: f.type for f in join.fields}
-    here = _ids(join.left.fields)
-    for part in conjuncts(join.condition):
-        match part:
-            case Call("eq", (Ref(id=a), Ref(id=b))) if (
-                (a in here) != (b in here)
-                and kinds.get(a) == kinds.get(b)
-                and kinds[a].kind not in INEXACT
-            ):
-                yield (a, b) if a in here else (b, a)
 
 
 def _told_apart(expression: Expression) -> Columns:

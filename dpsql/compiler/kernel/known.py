@@ -74,7 +74,8 @@ class Rows:
     among them, and no other unit has a row with the key. One unit has at most a number of distinct
     values of each column of `spread`. `ranks` number the rows of a partition. Where a column of the
     first of an `optional` pair is not NULL, the second holds too. Without `local` nothing is known:
-    a row may be made of several units' rows.
+    a row may be made of several units' rows. Where a row is made of one row each of two units, or
+    twice of one, at most `pairs` rows are made of one unit's (PRIVACY.md R94).
     """
 
     columns: Columns
@@ -89,6 +90,14 @@ class Rows:
     ranks: Mapping[int, Columns] = field(default_factory=dict)
     optional: tuple[tuple[Columns, Rows], ...] = ()
     local: bool = True
+    pairs: int | None = None
+
+    @property
+    def names_unit(self) -> bool:
+        """True if a column of the relation has the number of the one unit of each row."""
+        closure = Closure(self)
+        units = closure.classes(self.owners)
+        return len(units) == 1 and any(closure.same(n) in units for n in self.columns if n >= 0)
 
     def having(self, *rules: Dependency) -> Rows:
         """Return the same with more dependencies."""

@@ -18,6 +18,8 @@ from dpsql.model.vocabulary import Policy, TablePolicy
 BY_PLAN = "by plan"
 """Version of the policy in the charge of a question that has the version of its plan."""
 _UNUSED = frozenset("columns expected_rows view grants rows about".split())
+_SINCE = frozenset(["max_rows_per_key"])
+"""Fields that count only if the policy sets them: earlier versions lack them."""
 NAMES = tuple(each.name for each in fields(TablePolicy) if each.name not in _UNUSED)
 """Fields of a table that are written as they are; others decide no integer, or are written apart.
 """
@@ -61,9 +63,11 @@ def _table(table: TablePolicy, read: frozenset[str] | None) -> str:
     links = (table.link, *table.several, *table.unprotected, *table.same_unit)
     names = {name.lower() for link in links if link is not None for name in link.columns}
     names |= {name.lower() for columns in (table.key, *table.determining) for name in columns}
+    names |= {name.lower() for name, _ in table.max_rows_per_key}
     used = (c for c in table.columns if read is None or c.name.lower() in names | read)
     columns = sorted(used, key=lambda column: column.name)
     said = {name: getattr(table, name) for name in NAMES}
+    said = {name: value for name, value in said.items() if name not in _SINCE or value}
     each = [
         repr((replace(c, hidden=False), (c.max_per_unit, c.max_length, c.reading, c.randomized)))
         for c in columns

@@ -54,6 +54,8 @@ def _over_store(
     plan: BlockPlan, policy: Policy, store: PreparedStore, identities: Identities
 ) -> BlockPlan:
     block = plan.block
+    if block.several:
+        return plan
     weighed = block.weighed or Weighed(block.rows, None)
     rows = _Stored(policy, store, _read(plan, weighed)).rows(weighed.rows)
     if rows == weighed.rows:
@@ -93,7 +95,7 @@ def _read(plan: BlockPlan, weighed: Weighed) -> frozenset[int]:
     nodes += [query.argument for query in queries if isinstance(query, DistinctSum)]
     nodes += [node for query in plan.histograms for node in query.expressions]
     nodes += [] if weighed.weight is None else [weighed.weight]
-    nodes += [] if block.several else [block.unit]
+    nodes += [block.unit]
     read = set[int]()
     for part in relations(weighed.rows):
         nodes += expressions(part)

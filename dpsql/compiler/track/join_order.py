@@ -172,29 +172,70 @@ def connected(join: Join, sides: Sequence[Side]) -> Join:
     """Return the same inner joins in a connected order, beginning with private rows.
 
     Next come public sides that a row meets at most once, then private rows of the same units, then
-    public sides that share a column, then the others.
+    public sides that share a column, then private rows of other units, joined among themselves
+    before, then the others.
     """
-    conditions = dict.fromkeys(_conditions(join))
-    spans = _spans(join)
-    rest = list(sides)
+    order, rest = _Order(join, dict.fromkeys(_conditions(join)), _spans(join)), list(sides)
     first = next(side for side in rest if side.anchors is not None)
     rest.remove(first)
-    joined, there = first.relation, first
+    joined = order.grown(first, rest, SHARING)
     while rest:
-        columns = {f.id for f in joined.fields}
-        waiting = {
-            n: _across(conditions, columns, side.relation, join) for n, side in enumerate(rest)
-        }
-        place = min(waiting, key=lambda n: (_rank(rest[n], waiting[n], columns, there), n))
+        place, _ = order.nearest(joined, rest)
         side = rest.pop(place)
-        conditions_here = waiting[place]
-        for condition in conditions_here:
-            del conditions[condition]
-        there = there.beside(side)
-        kind = tree.JoinKind.INNER if conditions_here else tree.JoinKind.CROSS
-        joined = Join(joined, side.relation, kind, both(conditions_here), spans[side.relation])
-    assert isinstance(joined, Join)
-    return joined
+        if side.anchors is not None:
+            side = order.grown(side, rest, LINKED)
+        joined = order.grown(order.joined(joined, side), rest, SHARING)
+    assert isinstance(joined.relation, Join)
+    return joined.relation
+
+
+LINKED, SHARING, OTHERS = 1, 2, 3
+"""Ranks in the order of joins: of private rows of the same units, of public rows that share a
+column, and of private rows of other units.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Order:
+    """An order of joins in the making: `conditions` are those that no join has yet."""
+
+    join: Join
+    conditions: dict[tree.Expression, None]
+    spans: dict[Relation, tree.Span]
+
+    def grown(self, side: Side, rest: list[Side], most: int) -> Side:
+        """Return a side joined with all of the rest that have at most this rank, the least first;
+        they leave the rest.
+        """
+        while rest:
+            place, rank = self.nearest(side, rest)
+            if rank > most:
+                break
+            side = self.joined(side, rest.pop(place))
+        return side
+
+    def nearest(self, side: Side, rest: Sequence[Side]) -> tuple[int, int]:
+        """Return the place and the rank of the side to be joined next."""
+        columns = columns_of((side.relation,))
+        ranks = [_rank(s, self._across(side, s), columns, side) for s in rest]
+        place = min(range(len(rest)), key=lambda n: (ranks[n], n))
+        return place, ranks[place][0]
+
+    def joined(self, one: Side, other: Side) -> Side:
+        """Return the join of two sides, with every condition that it can have."""
+        here = self._across(one, other)
+        for condition in here:
+            del self.conditions[condition]
+        kind = tree.JoinKind.INNER if here else tree.JoinKind.CROSS
+        span = self.spans[other.relation]
+        relation = Join(one.relation, other.relation, kind, both(here), span)
+        self.spans[relation] = span
+        return replace(one.beside(other), relation=relation)
+
+    def _across(self, one: Side, other: Side) -> tuple[tree.Expression, ...]:
+        """Return the conditions on these sides alone; columns of outer queries may be read."""
+        there, everywhere = columns_of((one.relation, other.relation)), columns_of((self.join,))
+        return tuple(c for c in self.conditions if refs(c) & everywhere <= there)
 
 
 def cost(private: Private) -> tuple[float, ...]:
@@ -214,27 +255,15 @@ def cost(private: Private) -> tuple[float, ...]:
 
 
 def _rank(
-    side: Side, conditions: tuple[tree.Expression, ...], columns: set[int], there: Side
+    side: Side, conditions: tuple[tree.Expression, ...], columns: frozenset[int], there: Side
 ) -> tuple[int, int]:
     """Return the rank of a side in the join order: the fewer of its rows meet one, the sooner."""
-    equal = equal_columns(both(conditions), columns)
+    equal = equal_columns(both(conditions), set(columns))
     if side.anchors is not None:
-        linked = there.is_linked(side, equal)
-        return (1 if linked else 4), 0
+        return (LINKED if there.is_linked(side, equal) else OTHERS + (not equal) * 2), 0
     if key_within(side.keys, frozenset(equal.values())) is not None:
         return 0, 0
-    return (2 if equal else 3), -len(equal)
-
-
-def _across(
-    conditions: dict[tree.Expression, None], columns: set[int], side: Relation, join: Join
-) -> tuple[tree.Expression, ...]:
-    """Return the conditions that can be applied once a side has joined; outer columns may
-    be read.
-    """
-    there = columns | {f.id for f in side.fields}
-    everywhere = {f.id for f in join.fields}
-    return tuple(c for c in conditions if refs(c) & everywhere <= there)
+    return (SHARING if equal else OTHERS + 1), -len(equal)
 
 
 def _conditions(relation: Relation) -> Iterator[tree.Expression]:

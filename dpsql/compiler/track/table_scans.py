@@ -340,6 +340,6 @@ def _refused(construct: str, span: Span) -> Refused:
         construct=f"{construct} over rows that belong to several people each",
         fix=(
             "Filter, join with public tables, and COUNT or SUM by columns whose values are"
-            ' declared; or ask the owner for other_people = "unprotected".'
+            " declared."
         ),
     )

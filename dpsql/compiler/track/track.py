@@ -32,6 +32,7 @@ from dpsql.compiler.track.joins import (
     with_join_conditions,
 )
 from dpsql.compiler.track.listed_values import of_different_values
+from dpsql.compiler.track.pairs import Pairs
 from dpsql.compiler.track.public_queries import PublicQueries
 from dpsql.compiler.track.released_lists import Domain, most_alike, require_all_groups
 from dpsql.compiler.track.repeatable import is_repeatable
@@ -321,7 +322,7 @@ class _Tracker:
             padding = still_padded(join, left.padding, right.relation)
             left = left if padding else _bare(left)
             if isinstance(right, Private):
-                joined = join_units(join, left, right, self.policy, self.identities)
+                joined = self._join_private(join, left, right)
             else:
                 joined = self._join_public(join, left, right, private_left=True)
             return self._small(replace(joined, padding=padding), join.span)
@@ -335,6 +336,16 @@ class _Tracker:
         inner = replace(join, kind=JoinKind.INNER)
         joined = self._join_public(inner, _bare(right), left, private_left=False)
         return padded(self._small(joined, join.span), left.relation, right)
+
+    def _join_private(self, join: Join, left: Private, right: Private) -> Private:
+        """Join rows of one unit each, or of two units where facts bound both sides."""
+        try:
+            return join_units(join, left, right, self.policy, self.identities)
+        except Refused as refusal:
+            if refusal.reason is not Reason.UNEQUAL_UNITS:
+                raise
+            pairs = Pairs(self.policy, self.identities, self._kernel())
+            return pairs.join(join, left, right, refusal)
 
     def _copy(self, join: Join) -> set_operations.JoinCopy:
         copy, names = renumbered(join, lambda f: self.identities.field(f.name, f.type))
@@ -358,11 +369,14 @@ class _Tracker:
 
     def _proved_rows(self, joined: Private) -> int | None:
         """Return the most rows of one unit that the kernel proves, once each row has its unit."""
-        kernel = Kernel(self.policy, self.stages, (), self.frequency)
+        kernel = self._kernel()
         if joined.several:
-            return kernel.proof_of_several(joined.relation).most_rows()
+            return kernel.most_of_several(joined.relation)
         rows = attach_unit(joined, self.policy, self.identities)
         return kernel.proof(rows.relation, rows.unit(self.policy).id).most_rows()
+
+    def _kernel(self) -> Kernel:
+        return Kernel(self.policy, self.stages, (), self.frequency)
 
     def _join_public(
         self, join: Join, private: Private, public: _Open, *, private_left: bool
