@@ -200,7 +200,7 @@ def _is_claim(node: ast.AST) -> bool:
             return False
 
 
-RESERVED = {f"R{n}" for n in (94, 95, 107)}
+RESERVED = {f"R{n}" for n in (95, 107)}
 """Numbers that were given to rules which are not written yet."""
 
 

@@ -11,6 +11,8 @@ from functools import cache
 from itertools import combinations
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
+from typing import Any
 from unittest.mock import patch
 
 import pytest
@@ -18,10 +20,15 @@ import pytest
 from dpsql.compiler.kernel.alike_rows import equated_pairs
 from dpsql.compiler.kernel.kernel import Kernel
 from dpsql.compiler.kernel.known import Proof, Rows
+from dpsql.compiler.resolve.resolve import resolve
+from dpsql.compiler.resolve.scopes import Identities
+from dpsql.compiler.track.pairs import Pairs
+from dpsql.dialects.reading.parse import parse
 from dpsql.interfaces.messages import describe
 from dpsql.model.algebra import Join
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.vocabulary import FactKind, Neighbours, Policy
+from dpsql.model.walk import relations
 from dpsql.owner.check import check
 from dpsql.owner.proof_counts import ProofCounter
 from dpsql.policy.value_reader import Lines
@@ -278,11 +285,74 @@ def test_each_fact_is_needed_and_named(kind: FactKind, about: str) -> None:
     assert f": max_rows_per_{of} (dpsql check --record)." in said
 
 
-def test_nothing_is_answered_of_views_or_over_periods() -> None:
+def test_a_policy_with_a_period_has_no_such_join() -> None:
     policy, engine = forum()
-    views = policy.with_tables(lambda t: replace(t, view=t.name == "answers"))
-    with pytest.raises(Refused):
-        compiled(ASKED, views, engine)
+    rows = compiled(ASKED, policy, engine).blocks[0].block.rows
+    join = next(part for part in relations(rows) if isinstance(part, Join))
+    sides: Any = [SimpleNamespace(relation=side) for side in (join.left, join.right)]
+    refusal = Refused(Reason.UNEQUAL_UNITS)
+    period: Any = SimpleNamespace(period="a month")
+    with pytest.raises(Refused) as caught:
+        Pairs(period, Identities(), Kernel(policy)).join(join, *sides, refusal)
+    assert caught.value is refusal
+
+
+BOUNDS: dict[str, tuple[str, int | None]] = {
+    "a key": ("SELECT question_id AS k FROM questions", 1),
+    "a column with a limit": ("SELECT question_id AS k FROM answers", 5),
+    "another column": ("SELECT day AS k FROM answers", None),
+    "of some rows": ("SELECT question_id AS k FROM answers WHERE score > 3", 5),
+    "an expression": ("SELECT question_id + 1 AS k FROM answers", None),
+    "beside a key": (
+        "SELECT a.question_id AS k FROM answers a JOIN users u ON u.user_id = a.user_id",
+        5,
+    ),
+    "beside public rows": (
+        "SELECT q.question_id AS k FROM questions q JOIN topics t ON t.topic = q.topic",
+        2,
+    ),
+    "beside rows with a limit": (
+        "SELECT q.question_id AS k FROM questions q JOIN answers a ON a.question_id = q.question_id",
+        5,
+    ),
+    "by the other side": (
+        "SELECT a.question_id AS k FROM questions q JOIN answers a ON a.question_id = q.question_id",
+        5,
+    ),
+    "beside rows without one": (
+        "SELECT q.question_id AS k FROM questions q JOIN answers a ON a.day = DATE '2024-01-01'",
+        None,
+    ),
+    "a group": ("SELECT question_id AS k FROM answers GROUP BY question_id", 1),
+    "a group by more": ("SELECT question_id AS k FROM answers GROUP BY question_id, day", None),
+    "an outer join": (
+        "SELECT q.question_id AS k FROM questions q LEFT JOIN topics t ON t.topic = q.topic",
+        None,
+    ),
+    "a union": (
+        "SELECT question_id AS k FROM questions UNION ALL SELECT question_id FROM answers",
+        None,
+    ),
+    "public rows": ("SELECT topic AS k FROM topics", 2),
+}
+"""The most rows of all units with one value of `k`; None where no fact says so."""
+
+
+@pytest.mark.parametrize("name", BOUNDS)
+def test_rows_with_one_key_are_bounded_by_facts_alone(name: str) -> None:
+    policy, engine = forum()
+    sql, most = BOUNDS[name]
+    relation = resolve(parse(sql), policy, Identities()).relation
+    key = frozenset({relation.fields[0].id})
+    kernel = Kernel(policy, frequency=engine.public.frequency)
+    assert kernel.most_alike(relation, key) == most
+    views = policy.with_tables(lambda t: replace(t, view=t.private))
+    if most is not None and "group" not in name and name != "public rows":
+        assert replace(kernel, policy=views).most_alike(relation, key) is None
+    counted = (
+        f"SELECT MAX(n) FROM (SELECT COUNT(*) AS n FROM ({sql}) WHERE k IS NOT NULL GROUP BY k)"
+    )
+    assert most is None or engine.rows(counted)[0][0] <= most
 
 
 def test_check_counts_the_values_that_more_rows_share() -> None:

@@ -268,6 +268,8 @@ def _about(table: TablePolicy, policy: Policy) -> Iterator[str]:
     for columns in (table.key, *table.determining):
         if columns:
             yield f"{counted} {joined} {_same(columns, columns)}"
+    for name, _ in table.max_rows_per_key:
+        yield f"{counted} {joined} {_same((name,), (name,))}"
     if link is None:
         return
     own = ", ".join(map(identifier, link.columns))
