@@ -15,6 +15,7 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
+import duckdb
 import pytest
 
 from dpsql.compiler.kernel.alike_rows import equated_pairs
@@ -24,16 +25,21 @@ from dpsql.compiler.resolve.resolve import resolve
 from dpsql.compiler.resolve.scopes import Identities
 from dpsql.compiler.track.pairs import Pairs
 from dpsql.dialects.reading.parse import parse
+from dpsql.engines.duckdb.declared_schema import tables as declared
 from dpsql.interfaces.messages import describe
 from dpsql.model.algebra import Join
-from dpsql.model.errors import Reason, Refused
+from dpsql.model.errors import PolicyError, Reason, Refused
+from dpsql.model.schema import Schema
 from dpsql.model.vocabulary import FactKind, Neighbours, Policy
 from dpsql.model.walk import relations
 from dpsql.owner.check import check
 from dpsql.owner.proof_counts import ProofCounter
+from dpsql.policy.bind import bind
+from dpsql.policy.load import load
 from dpsql.policy.value_reader import Lines
-from grammar_tests.bound import forum
+from grammar_tests.bound import CATALOGS, FORUM, forum
 from grammar_tests.laws import (
+    PlainEngine,
     claimed,
     compiled,
     integers,
@@ -282,7 +288,7 @@ def test_each_fact_is_needed_and_named(kind: FactKind, about: str) -> None:
     column = column.strip("()") or "question_id"
     of = f"unit of {table}" if kind is FactKind.MAX_ROWS else f"key of {table} ({column})"
     said = str(describe(caught.value, ASKED))
-    assert f": max_rows_per_{of} (dpsql check --record)." in said
+    assert f"Missing: max_rows_per_{of}." in said
 
 
 def test_a_policy_with_a_period_has_no_such_join() -> None:
@@ -382,3 +388,27 @@ def test_the_claim_is_counted_on_the_data() -> None:
     assert [(c.claim, c.bound, c.most) for c in counted.claims] == [
         ("joined rows that name one unit", 19, 4)
     ]
+
+
+@pytest.mark.parametrize(
+    ("limit", "why"),
+    [
+        ("{ question = 5 }", "answers.question is not listed."),
+        ("{ question_id = 0 }", "question_id must be a whole number from 1."),
+        ("{ question_id = 5, QUESTION_ID = 6 }", "are one name in SQL."),
+        ("{ share = 5 }", "in which 0.0 and -0.0 are equal."),
+    ],
+)
+def test_a_limit_of_rows_with_one_key_names_a_column(limit: str, why: str, tmp_path: Path) -> None:
+    text = (CATALOGS / "forum.toml").read_text("utf-8")
+    text = text.replace("{ question_id = 5 }", limit).replace("day = {", "share = {}\nday = {")
+    (tmp_path / "dpsql.toml").write_text(text, "utf-8")
+    connection = duckdb.connect()
+    connection.execute(f"{FORUM}; ALTER TABLE answers ADD COLUMN share DOUBLE")
+    with pytest.raises(PolicyError) as caught:
+        bind(
+            load(str(tmp_path / "dpsql.toml")),
+            Schema(declared(PlainEngine(connection).rows), "here"),
+            lambda *_: (),
+        )
+    assert why in str(caught.value)

@@ -294,7 +294,7 @@ WORDINGS: dict[Reason, Wording] = {
         "42501",
         ("This would join rows of different people.",),
         (
-            "The owner has not bounded both sides: {lacking} (dpsql check --record).",
+            "No recorded fact of the owner bounds both sides. Missing: {lacking}.",
             "Private tables are joined only where the condition makes both rows one person's.",
         ),
         "Join along the declared links, or on the unit's key.",

@@ -24,7 +24,6 @@ from dpsql.model.tree import DOUBLE, VARCHAR, Kind, Ref, SqlType, Value
 from dpsql.policy.check_constraints import NUMBERS
 from dpsql.policy.column_parts import column_or_part, step
 from dpsql.policy.draft import Draft, DraftColumn, DraftTable
-from dpsql.policy.limit_values import ROWS_PER_KEY
 from dpsql.policy.private_views import check_views, require_readable
 from dpsql.policy.read_columns import is_enforced, is_read_never_null, reading_of
 from dpsql.policy.unit_periods import check_period_columns
@@ -127,9 +126,7 @@ class _Binder:
             columns = self._public(table, schema_table)
         for name in table.key:
             self._identifies(table, name, schema_table, "key")
-        for name in table.alike:
-            of_units = any(name in columns for columns in table.determining)
-            place = "determines_unit" if of_units else ROWS_PER_KEY
+        for name, place in table.alike:
             self._identifies(table, name, schema_table, place)
         for link in (*table.links, *table.same_unit):
             self._check_link(table, link, schema_table)

@@ -64,10 +64,13 @@ class DraftTable:
     max_rows_per_key: tuple[tuple[str, int], ...] = ()
 
     @property
-    def alike(self) -> tuple[str, ...]:
-        """Columns that facts compare by their stored values, besides the key and the links."""
-        columns = (name for columns in self.determining for name in columns)
-        return (*columns, *(name for name, _ in self.max_rows_per_key))
+    def alike(self) -> tuple[tuple[str, str], ...]:
+        """Columns that facts compare by their stored values, besides the key and the links, each
+        with the policy's key that names it.
+        """
+        named = {"determines_unit": [name for columns in self.determining for name in columns]}
+        named["max_rows_per_key"] = [name for name, _ in self.max_rows_per_key]
+        return tuple((name, place) for place, names in named.items() for name in names)
 
     @property
     def named_links(self) -> tuple[Link, ...]:

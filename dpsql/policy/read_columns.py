@@ -54,7 +54,7 @@ def _is_listed(column: DraftColumn) -> bool:
 def _identifies(table: DraftTable, column: SchemaColumn) -> bool:
     """Test whether a column is a key or a link, or facts compare its values."""
     links = (*table.named_links, *table.same_unit)
-    names = {*table.key, *table.alike}
+    names = {*table.key, *(name for name, _ in table.alike)}
     names |= {n for link in links for n in link.columns}
     return column.name.lower() in {name.lower() for name in names}
 

@@ -7,7 +7,6 @@ from difflib import get_close_matches
 
 from dpsql.model.vocabulary import Link, Neighbours, PrivacyUnit
 from dpsql.policy.draft import Draft, DraftTable
-from dpsql.policy.limit_values import ROWS_PER_KEY
 from dpsql.policy.policy_keys import only_keys
 from dpsql.policy.value_reader import Reader
 
@@ -166,10 +165,8 @@ def _check_determining(table: DraftTable, place: Reader) -> None:
     if table.determining and table.link is None:
         why = "determines_unit is said of rows with one link to the privacy unit."
         place.fail("determines_unit", why, "Remove it.")
-    for name in (name for columns in table.determining for name in columns):
-        _listed(table, name, place, "determines_unit")
-    for name, _ in table.max_rows_per_key:
-        _listed(table, name, place, ROWS_PER_KEY)
+    for name, key in table.alike:
+        _listed(table, name, place, key)
 
 
 def _check_same_unit(draft: Draft, table: DraftTable, place: Reader) -> None:

@@ -144,7 +144,7 @@ class _Written:
 
     def _needed_columns(self, table: DraftTable) -> set[str]:
         """Return the columns of a table in keys, links, roles, and what facts compare."""
-        names = [*table.key, *table.alike]
+        names = [*table.key, *(name for name, _ in table.alike)]
         for each in self.draft.tables:
             for link in each.named_links:
                 names += link.columns if each is table else ()
