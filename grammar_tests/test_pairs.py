@@ -295,11 +295,12 @@ def test_a_policy_with_a_period_has_no_such_join() -> None:
     policy, engine = forum()
     rows = compiled(ASKED, policy, engine).blocks[0].block.rows
     join = next(part for part in relations(rows) if isinstance(part, Join))
-    sides: Any = [SimpleNamespace(relation=side) for side in (join.left, join.right)]
+    left: Any = SimpleNamespace(relation=join.left)
+    right: Any = SimpleNamespace(relation=join.right)
     refusal = Refused(Reason.UNEQUAL_UNITS)
     period: Any = SimpleNamespace(period="a month")
     with pytest.raises(Refused) as caught:
-        Pairs(period, Identities(), Kernel(policy)).join(join, *sides, refusal)
+        Pairs(period, Identities(), Kernel(policy)).join(join, left, right, refusal)
     assert caught.value is refusal
 
 
