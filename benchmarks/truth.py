@@ -2,7 +2,7 @@
 
     python -m benchmarks.truth [--draws 300] [--epsilon 0.5 1] [--accountant zcdp pure]
         [--data demo skewed hospital declared] [--only WORDS]
-        [--output FOLDER]
+        [--seed NAME] [--output FOLDER]
 
 The demo's shop is asked without declared limits, and again with a lognormal multiple of each
 customer's orders. A hospital is asked under the policy that `dpsql init` drafts, and with declared
@@ -12,6 +12,8 @@ plain number, `low` that of low ends which do, and `noise` that of intervals of 
 `width` is the median of half-widths over true numbers, `best` that width over the narrowest of one
 fixed limit that somebody declares who knows the data. `guess` is the share of draws that call an
 end a guess, or `limit` where the answer says that what a declared limit leaves out is unknown.
+`near` is the share of plain numbers to which the answer has one within 10 %; a group that is not
+shown has none. With `--seed NAME` the noise is the same in every run.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from __future__ import annotations
 import argparse
 import re
 import tempfile
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -41,6 +44,7 @@ from dpsql.model.notices import Clipped, FewValues, Notice, Sampled
 from dpsql.model.vocabulary import Answer
 from dpsql.policy import demo
 from dpsql.proxy import Proxy
+from grammar_tests.draws import Stream
 
 Row = tuple[str, ...]
 MONTH = "date_trunc('month', placed_at)"
@@ -107,6 +111,24 @@ def cells(answer: Answer, truth: dict[Any, Sequence[Any]], factor: float) -> Ite
             )
 
 
+def near(answers: Sequence[Answer], truth: dict[Any, Sequence[Any]]) -> float:
+    """The share of plain numbers, once for each draw, to which there is one within 10 %."""
+    found, places, seen = 0, set[int](), Counter[Any]()
+    for row, errors in (pair for a in answers for pair in zip(a.rows, a.errors, strict=True)):
+        key = tuple(x for x, error in zip(row, errors, strict=True) if error is None)
+        seen[key] += 1
+        for place, error in enumerate(errors):
+            if error is None:
+                continue
+            places.add(place)
+            true = truth[key][place] if key in truth else None
+            if true not in (None, 0) and row[place] is not None:
+                found += abs(number(row[place]) - number(true)) <= abs(number(true)) / 10
+    there = [row[place] for row in truth.values() for place in places]
+    draws = max(seen.values(), default=1)  # some group is shown in each
+    return found / (draws * max(1, sum(x not in (None, 0) for x in there)))
+
+
 def plain(connection: duckdb.DuckDBPyConnection, sql: str, keys: int) -> dict[Any, Any]:
     return {row[:keys]: row for row in connection.execute(sql).fetchall()}
 
@@ -170,15 +192,16 @@ def judged(redrawn: Redrawn, sql: str, truth: dict[Any, Any], wanted: Drawn) -> 
     """The shares, the widths and the share of guesses of one question."""
     answers = redrawn.answers(sql, wanted.epsilon, wanted.draws)
     numbers = [c for answer in answers for c in cells(answer, truth, wanted.factor)]
+    close = f"{near(answers, truth):.2f}"
     if not numbers:
-        return ("",) * 6
+        return *("",) * 6, close
     guesses = mean(redrawn.guesses)
     shares = (mean(getattr(c, of) for c in numbers) for of in ("inside", "low", "noise"))
     width = median(c.width for c in numbers)
     best = best_width(redrawn, truth, wanted)
     ratio = "" if best is None else f"{width / best:.2f}"
     mark = LIMIT if any(map(is_declared_limit, answers[0].notices)) else f"{guesses:.0%}"
-    return (*(f"{share:.3f}" for share in shares), f"{width:.2%}", ratio, mark)
+    return (*(f"{share:.3f}" for share in shares), f"{width:.2%}", ratio, mark, close)
 
 
 LIMIT = "limit"
@@ -270,7 +293,19 @@ class Drawn:
         return self.factor < 2
 
 
-HEADER = ("accountant", "data", "ε", "question", "inside", "low", "noise", "width", "best", "guess")
+HEADER = (
+    "accountant",
+    "data",
+    "ε",
+    "question",
+    "inside",
+    "low",
+    "noise",
+    "width",
+    "best",
+    "guess",
+    "near",
+)
 DATA = ("demo", "skewed", "hospital", "declared")
 
 
@@ -287,7 +322,7 @@ def measured(
                 try:
                     row = judged(redrawn, sql, truth, each)
                 except Refused as refused:
-                    row = ("", "", "", "", "", f"refused: {refused.reason.value}")
+                    row = ("", "", "", "", "", f"refused: {refused.reason.value}", "")
                 yield accountant, data, str(each.epsilon), name, *row
 
 
@@ -297,8 +332,10 @@ def summary(rows: Sequence[Row]) -> str:
     held, guess = (row[4] >= "0.93" for row in told), (_is_marked(row[9]) for row in told)
     low, noise = (sum(row[n] >= least for row in told) for n, least in ((5, "0.97"), (6, "0.93")))
     both, ratios = [*zip(held, guess, strict=True)], [float(row[8]) for row in told if row[8]]
+    close = [row[10] >= "0.50" for row in rows if row[10]]
     return (
-        f"{sum(h for h, _ in both)} of {len(told)} questions hold in 93 %, {sum(map(any, both))}"
+        f"{sum(close)} of {len(close)} questions have half of their numbers within 10 %;"
+        f" {sum(h for h, _ in both)} of {len(told)} questions hold in 93 %, {sum(map(any, both))}"
         f" with guesses; low ends hold in 97 % for {low}; noise alone: {noise};"
         f" width over the best, median: {median(ratios) if ratios else nan:.2f}"
     )
@@ -315,14 +352,17 @@ def main() -> None:
     parser.add_argument("--accountant", nargs="+", default=["zcdp", "pure"])
     parser.add_argument("--data", nargs="+", default=DATA, choices=DATA)
     parser.add_argument("--only", default="", help="a part of the names of questions")
+    parser.add_argument("--seed", help="the same noise in every run of this seed")
     parser.add_argument("--output", type=Path)
     chosen_ones = parser.parse_args()
+    seed = chosen_ones.seed
+    entropy = Entropy() if seed is None else Entropy(Stream(seed))
     rows = list[Row]()
     for accountant in chosen_ones.accountant:
         factor = 1.96 if accountant == "zcdp" else 2.118
         wanted = [Drawn(chosen_ones.draws, each, factor) for each in chosen_ones.epsilon]
         for data in chosen_ones.data:
-            for row in measured(data, accountant, wanted, Entropy(), chosen_ones.only):
+            for row in measured(data, accountant, wanted, entropy, chosen_ones.only):
                 print(*row, flush=True)
                 rows.append(row)
     table("Intervals and the truth", HEADER, rows)

@@ -23,10 +23,13 @@ HEADER = ("topic", "numbers", "unknown", "in rows")
 
 
 def count_numbers(answer: Answer, notices: tuple[Notice, ...]) -> Counter[str]:
-    """Count the columns of noisy numbers, and those in which an error is unknown."""
+    """Count the columns of noisy numbers, and those in which an error is unknown. NULL is none."""
     ranked = {n for each in notices if isinstance(each, Ranked) for n in each.outputs}
-    columns = enumerate(zip(*answer.margins, strict=True))
-    noisy = {place: [m for m in column if m is not None] for place, column in columns}
+    pairs = (zip(*both, strict=True) for both in zip(answer.rows, answer.margins, strict=True))
+    noisy = {
+        place: [m for value, m in column if m is not None and value is not None]
+        for place, column in enumerate(zip(*pairs, strict=True))
+    }
     unknown = {place for place, margins in noisy.items() if any(map(isnan, margins))}
     return Counter(
         numbers=sum(map(bool, noisy.values())), unknown=len(unknown), ranked=len(unknown & ranked)

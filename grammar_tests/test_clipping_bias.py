@@ -91,6 +91,38 @@ MOST_WIDTH = 2.0
 """The median width of intervals over that of the best fixed bound."""
 
 
+def straight(_: object) -> tuple[float, float]:
+    """No bend, whatever the histogram shows."""
+    return 1.0, 1.0
+
+
+def bent_by_three(histogram: clipping_bias._Histogram) -> tuple[float, float]:
+    """The bend of the last three octaves, also where norms begin in one of them."""
+    counts, last = histogram.counts, histogram.last
+    lowest, middle, top = np.maximum(counts[last - 2 : last + 1], 1.0)
+    return min(1.0, top * lowest / middle**2), 0.02
+
+
+def of_one_group(kind: str) -> tuple[float, float]:
+    """The share of intervals that hold over fresh populations, and their width over the best."""
+    rng = np.random.default_rng(13)
+    worlds = [world(kind, 1, 1, 2000, rng) for _ in range(8)]
+    each = [held(w, 6, rng) for w in worlds]
+    widths = [h.width / w.best_width() for h, w in zip(each, worlds, strict=True)]
+    return float(np.mean([h.inside for h in each])), float(np.median(widths))
+
+
+@pytest.mark.full("further populations")
+def test_a_tail_bends_as_its_octaves_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The wrong twin sees a bend where all norms begin."""
+    (sharp, _), (bent, narrow) = map(of_one_group, ("Pareto 3", "exponential"))
+    assert min(sharp, bent) >= INSIDE
+    monkeypatch.setattr(clipping_bias, "_bend", straight)
+    assert narrow < 0.8 * of_one_group("exponential")[1]
+    monkeypatch.setattr(clipping_bias, "_bend", bent_by_three)
+    assert of_one_group("Pareto 3")[0] < 0.7
+
+
 def doubled(world: World, rng: np.random.Generator) -> Drawn:
     noisy, low, high = by_interval(world, rng)
     return noisy, noisy - 2 * (noisy - low), noisy + 2 * (high - noisy)

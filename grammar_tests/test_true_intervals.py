@@ -15,7 +15,7 @@ import pytest
 from benchmarks import hospital
 from benchmarks import redrawn as redraws
 from benchmarks.redrawn import CHARGED, NONE, Redrawn
-from benchmarks.truth import HEADER, Drawn, Row, cells, measured, summary, world
+from benchmarks.truth import HEADER, Drawn, Row, cells, measured, near, summary, world
 from benchmarks.unknown import count_numbers
 from dpsql.compiler.plan.private_plan import BlockPlan, PrivatePlan
 from dpsql.model.notices import Ranked, RankedBy
@@ -46,24 +46,34 @@ def test_what_holds_is_counted_by_ends() -> None:
             assert (cell.inside, cell.low, cell.noise) == (inside, True, False)
 
 
+def test_numbers_within_a_tenth_are_counted() -> None:
+    """96 is near 100 and 46 near 50; a question with a further group has one number less."""
+    assert near([answer(2.0)], TRUTH) == 1
+    assert near([answer(2.0)], {**TRUTH, ("e",): ("e", 9)}) == pytest.approx(2 / 3)
+    assert near([answer(2.0)], {**TRUTH, ("b",): ("b", 30)}) == 0.5
+
+
 def test_questions_are_counted_as_held_or_as_guesses() -> None:
     rows: list[Row] = [
-        ("zcdp", "x", "1", "a", "0.950", "0.980", "0.900", "1%", "1.50", "0%"),
-        ("zcdp", "x", "1", "b", "0.800", "0.960", "0.940", "1%", "1.10", "50%"),
-        ("zcdp", "x", "1", "c", "0.800", "0.990", "0.800", "1%", "1.50", "0%"),
-        ("zcdp", "x", "1", "e", "0.100", "0.960", "0.100", "1%", "1.50", "limit"),
-        ("zcdp", "x", "1", "d", "", "", "", "", "", "refused: unbounded-input"),
+        ("zcdp", "x", "1", "a", "0.950", "0.980", "0.900", "1%", "1.50", "0%", "0.60"),
+        ("zcdp", "x", "1", "b", "0.800", "0.960", "0.940", "1%", "1.10", "50%", "0.40"),
+        ("zcdp", "x", "1", "c", "0.800", "0.990", "0.800", "1%", "1.50", "0%", "0.60"),
+        ("zcdp", "x", "1", "e", "0.100", "0.960", "0.100", "1%", "1.50", "limit", "0.50"),
+        ("zcdp", "x", "1", "d", "", "", "", "", "", "refused: unbounded-input", ""),
     ]
     assert summary(rows) == (
-        "1 of 4 questions hold in 93 %, 3 with guesses; low ends hold in 97 % for 2;"
+        "3 of 4 questions have half of their numbers within 10 %; 1 of 4 questions hold in 93 %,"
+        " 3 with guesses; low ends hold in 97 % for 2;"
         " noise alone: 1; width over the best, median: 1.50"
     )
 
 
 def test_numbers_with_an_unknown_error_are_counted() -> None:
     ranked = Ranked((2,), RankedBy.RANK, 9)
-    drawn = replace(answer(2.0), margins=((None, 2.0, nan), (None, nan, nan), (None, 1.0, nan)))
-    assert count_numbers(drawn, (ranked,)) == {"numbers": 2, "unknown": 2, "ranked": 1}
+    rows = (("a", 1, 2, None), ("b", 1, 2, 3), ("c", 1, 2, 3))
+    margins = ((None, 2.0, nan, nan), (None, nan, nan, 1.0), (None, 1.0, nan, 1.0))
+    drawn = replace(answer(2.0), rows=rows, margins=margins)
+    assert count_numbers(drawn, (ranked,)) == {"numbers": 3, "unknown": 2, "ranked": 1}
     assert count_numbers(drawn, ())["ranked"] == 0
 
 
@@ -121,7 +131,7 @@ def shares(rows: list[Row], name: str) -> float:
 def test_intervals_hold_over_a_hospital(accountant: str, factor: float, draws: int) -> None:
     """The wrong twin is the interval of noise alone, which loses what limits remove."""
     rows = list(measured("hospital", accountant, [Drawn(draws, Decimal(1), factor)], ENTROPY))
-    refused = {row[-1] for row in rows if "refused" in row[-1]}
+    refused = {row[9] for row in rows if "refused" in row[9]}
     assert refused == ({"refused: private-keys-need-delta"} if accountant == "pure" else set())
     assert sum(bool(row[4]) for row in rows) > 35
     assert shares(rows, "inside") >= 0.94

@@ -3,7 +3,8 @@
 A posterior over models of the tail says how much of all norms lies above each candidate bound. The
 bound is taken whose whole 95 % interval is narrowest: noise on both sides, and on one side what the
 bound removes. Norms in an octave are log-uniform; beyond the last octave that stands out, counts
-fall as A·r^j·g^(j(j-1)/2), or nothing is there.
+fall as A·r^j·g^(j(j-1)/2), or nothing is there. A tail whose seen octaves bend (n·n''/n'² < 1) is
+expected to bend as much beyond them.
 
 It is post-processing of released counts. Floats may err here: no sensitivity depends on them.
 
@@ -51,6 +52,12 @@ _UNLIKELY = 1e-8
 _RATIOS = np.array([0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8])
 _BENDS = np.array([0.25, 0.5, 0.75, 1.0])
 _BEND_PRIORS = np.array([1.0, 1.0, 1.0, 3.0]) / 6
+_UNEVEN = 0.02
+"""Variance of the logarithm of a bend between octaves of a smooth tail."""
+
+_SMOOTH = 0.25
+"""Count over that of the next octave below which norms may begin within the octave."""
+
 _BEYOND = 8
 """Octaves beyond the last in which units may be."""
 
@@ -225,6 +232,31 @@ class _Excess:
         return cls(hedged[::-1], mean[last + 1 : last + 1 + _BEYOND])
 
 
+def _bend(histogram: _Histogram) -> tuple[float, float]:
+    """Return the bend of the octaves up to the last, and the variance of its logarithm.
+
+    Of three octaves s apart, the outer counts over the square of the middle one are g^(s·s). The
+    lowest of all norms within an octave would look like a bend: the octaves at the lower end of
+    the three must not fall off downwards. Without a bend it is 1.
+    """
+    counts, variance = histogram.counts, histogram.variance
+    for apart in (2, 1):
+        place = histogram.last - 2 * apart
+        if place < 1:
+            continue
+        below, lowest, middle, top = np.maximum(
+            counts[[place - 1, *range(place, place + 2 * apart + 1, apart)]], 1.0
+        )
+        falls = lowest >= middle
+        rises = apart == 1 and lowest >= _SMOOTH * middle and below > 3 * variance**0.5
+        if below >= _SMOOTH * lowest and (falls or rises):
+            squares = ((1, top), (4, middle), (1, lowest))
+            spread = sum(k * (variance / n**2 + 1 / n) for k, n in squares)
+            bend = (top * lowest / middle**2) ** (1 / apart**2)
+            return min(1.0, float(bend)), _UNEVEN + float(spread) / apart**4
+    return 1.0, 1.0
+
+
 def _models(histogram: _Histogram, octaves: int) -> tuple[np.ndarray, np.ndarray]:
     """Units that models expect in octaves beyond the last, and the models' probabilities.
 
@@ -241,6 +273,9 @@ def _models(histogram: _Histogram, octaves: int) -> tuple[np.ndarray, np.ndarray
         spread = 0.25 + variance * (1 / top**2 + 1 / max(before, variance**0.5) ** 2)
         faster = np.maximum(0.0, np.log(ratios / (bends * fall)))
         prior = prior * np.exp(-(faster**2) / (2 * spread))
+    bend, spread = _bend(histogram)
+    slower = np.maximum(0.0, np.log(bends / bend))
+    prior = prior * np.exp(-(slower**2) / (2 * spread))
     models = np.vstack([np.zeros(octaves), expected])
     logs = np.log(np.concatenate([[_NOTHING], np.maximum(prior, 1e-300)]))
     off = histogram.beyond(octaves) - models
