@@ -7,7 +7,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import chdir
+from contextlib import chdir, closing
 from datetime import date, datetime, time
 from decimal import Decimal
 from pathlib import Path
@@ -18,7 +18,7 @@ import duckdb
 import pytest
 from click.testing import CliRunner
 
-from dpsql.engines.duckdb import text_lines
+from dpsql.engines.duckdb import text_lines, text_rows
 from dpsql.engines.duckdb.files import CannotOpen, Sources
 from dpsql.engines.duckdb.hardening import private
 from dpsql.interfaces.cli import main
@@ -143,6 +143,39 @@ def test_a_longer_line_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(text_lines, "BLOCK", 4)
     rows = read(tmp_path, TEXTS, a=b"a,b\n1,2\n" + b"x" * 12 + b",3\n4,5\n")
     assert rows == [("1", "2"), ("x" * 10, None), ("4", "5")]
+
+
+def many_fields(folder: Path) -> list[tuple[Any, ...]]:
+    """Answers over eight lines of 300,000 fields, with little memory, and over one beside them."""
+    (folder / "a.csv").write_bytes(b"a,b\n1,2\n" + (b"3,4" + b"," * 300_000 + b"\n") * 8)
+    sources = Sources(None, (("t", str(folder / "a.csv")),), formats=(("t", TEXTS),))
+    with closing(private(sources, "60MB").connection) as connection:
+        return connection.execute("SELECT b, count(*) FROM t GROUP BY b ORDER BY b").fetchall()  # type: ignore[no-any-return]
+
+
+def test_a_line_of_very_many_fields_takes_little_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or a question fails after its charge, where somebody has a few such lines."""
+    assert many_fields(tmp_path) == [("2", 1), ("4", 8)]
+    monkeypatch.setattr(text_rows, "_LONG_LINE", 1 << 40)  # the wrong twin: no line is cut
+    with pytest.raises((CannotOpen, duckdb.Error)):
+        many_fields(tmp_path)
+
+
+def test_a_long_line_is_split_as_a_short_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where it has more quotes than a line may have fields."""
+    dice, signs = dice_of(SEED), (b"a", b'"', b'""', b'"', b'""', b",")
+    body = [b"a,b,c", *(b"".join(dice.choices(signs, k=90)) for _ in range(100))]
+    inside = [b"".join(dice.choices((b"a", b'""', b","), k=90)) for _ in range(100)]
+    body += [b'"' + each + b'",x,"' + each[::-1] + b'"' for each in inside]
+    short = read(tmp_path, TEXTS, a=b"\n".join(body))
+    monkeypatch.setattr(text_rows, "_LONG_LINE", 8)
+    monkeypatch.setattr(text_rows, "_MANY_FIELDS", 50)
+    assert read(tmp_path, TEXTS, a=b"\n".join(body)) == short
+    assert sum(row[1] == "x" for row in short) >= len(inside)
 
 
 def test_zstd_needs_a_python_that_has_it(tmp_path: Path) -> None:

@@ -2,7 +2,8 @@
 
 A line is split into fields, and each field is converted by an expression that cannot fail. A field
 that does not convert is NULL. Missing fields are NULL, and fields beyond the last column are not
-read. A quote that is not closed on its line is an ordinary character.
+read. A quote that is not closed on its line is an ordinary character. A long line with very many
+fields is cut: the list of these would take many times the memory of the line.
 
 Proof (PRIVACY.md R100). Each expression reads one line.
 """
@@ -19,6 +20,8 @@ from dpsql.model.file_formats import FileColumn, FileFormat
 
 _ROOM = 1 << 25
 """Bytes of DuckDB's buffer, which holds several lines."""
+_LONG_LINE, _MANY_FIELDS = 2048, 1024
+"""Bytes of a line, and fields of a longer one, whose lists DuckDB makes for 2,048 lines at once."""
 _TRUE, _FALSE = ("true", "t", "yes", "y", "1"), ("false", "f", "no", "n", "0")
 _ISO_DAY = ("%Y-%m-%d",)
 _ISO_TIME = r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}([ T][0-9]{1,2}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?)?Z?"
@@ -92,9 +95,12 @@ class LineRows:
             options["hive_types_autocast"] = "false"
         if f.multiline:
             return self._whole_fields(options)
-        options |= {"columns": "{'line': 'VARCHAR'}", "delim": text(SEPARATOR), "quote": "''"}
+        options |= {"columns": "{'raw': 'VARCHAR'}", "delim": text(SEPARATOR), "quote": "''"}
+        most = max(_MANY_FIELDS, 2 * len(self.columns))
+        kept = ", ".join([f"{_kept(f, most)} AS line", *map(name, partitions)])
+        lines = f"SELECT {kept} FROM {self._reader(options)} WHERE raw IS NOT NULL"
         named = ", ".join(["line", f"{_fields(f)} AS f", *map(name, partitions)])
-        return f"(SELECT {named} FROM {self._reader(options)} WHERE line IS NOT NULL)"
+        return f"(SELECT {named} FROM ({lines}))"
 
     def _whole_fields(self, options: dict[str, str]) -> str:
         """Return such an item if fields may hold line ends: then DuckDB splits the file."""
@@ -140,12 +146,37 @@ class LineRows:
         return f"CASE WHEN {trimmed} IN ({_listed(f.null_words)}) THEN NULL ELSE ({value}) END"
 
 
+def _kept(f: FileFormat, most: int) -> str:
+    """Return the part of the line `raw` that is read: all of it, unless it is long and has more
+    fields than `most`.
+    """
+    delimiter = text(f.delimiter)
+    few = f"WHEN {_count('raw', f.delimiter)} < {most} THEN raw"
+    if f.quote:
+        each = f"regexp_replace(raw || {delimiter}, {_each_field(f)}, '.', 'g')"
+        few += f" WHEN contains(raw, {text(f.quote)}) AND strlen({each}) <= {most} THEN raw"
+    cut = f"left(raw, {_LONG_LINE}) || {text(NO_TEXT)}"
+    return f"CASE WHEN strlen(raw) <= {_LONG_LINE} THEN raw {few} ELSE {cut} END"
+
+
+def _count(line: str, sign: str) -> str:
+    """Return the number of characters `sign` in a line."""
+    other = f"strlen(replace({line}, {text(sign)}, ''))"
+    return f"(strlen({line}) - {other}) // {len(sign.encode())}"
+
+
+def _each_field(f: FileFormat) -> str:
+    """Return the pattern of a field, as its group, and the delimiter behind it."""
+    q, d = re.escape(f.quote), re.escape(f.delimiter)
+    return text(f"({q}(?:[^{q}]|{q}{q})*{q}|[^{d}]*){d}")
+
+
 def _fields(f: FileFormat) -> str:
     """Return the fields of `line` with their quotes; delimiters inside of quotes are
     `SEPARATOR`.
 
-    A line with regular quotes is masked and split. Other lines are split by a slower expression,
-    for which a quote that is not closed is an ordinary character.
+    A line with regular quotes is masked and split. Other lines, and long ones with many quotes, are
+    split by a slower expression, for which a quote that is not closed is an ordinary character.
     """
     delimiter = text(f.delimiter)
     plain = f"string_split(line, {delimiter})"
@@ -155,6 +186,7 @@ def _fields(f: FileFormat) -> str:
     whole = f"{q}(?:[^{q}]|{q}{q})*{q}"
     bare = f"[^{q}{d}]*"
     regular = f"(?:{whole}|{bare})(?:{d}(?:{whole}|{bare}))*"
+    few = f"(strlen(line) <= {_LONG_LINE} OR {_count('line', f.quote)} < {_MANY_FIELDS})"
     masked = (
         f"array_to_string(list_transform(string_split(line, {text(f.quote)}), lambda p, i:"
         f" CASE WHEN i % 2 = 0 THEN replace(p, {delimiter}, {text(SEPARATOR)}) ELSE p END),"
@@ -162,8 +194,9 @@ def _fields(f: FileFormat) -> str:
     )
     return (
         f"CASE WHEN NOT contains(line, {text(f.quote)}) THEN {plain}"
-        f" WHEN regexp_full_match(line, {text(regular)}) THEN string_split({masked}, {delimiter})"
-        f" ELSE regexp_extract_all(line || {delimiter}, {text(f'({whole}|[^{d}]*){d}')}, 1) END"
+        f" WHEN {few} AND regexp_full_match(line, {text(regular)})"
+        f" THEN string_split({masked}, {delimiter})"
+        f" ELSE regexp_extract_all(line || {delimiter}, {_each_field(f)}, 1) END"
     )
 
 
