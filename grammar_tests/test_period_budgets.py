@@ -350,17 +350,10 @@ def test_ledger_time_opens_the_next_period(folder: Path, clock: Clock) -> None:
         assert proxy.ledger.window(before.rule.calendar).name == "2024-02"
 
 
-MODEL = (
-    "CREATE MODEL m OPTIONS(model_type = 'linear_reg', label = 'minutes') AS"
-    " SELECT minutes, event_id FROM events"
-)
-
-
 @pytest.mark.full("opens a proxy for each item")
 @pytest.mark.parametrize(
     "text",
     [
-        MODEL,
         "CREATE SYNTHETIC TABLE s AS SELECT kind FROM events",
     ],
 )

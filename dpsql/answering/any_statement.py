@@ -23,7 +23,7 @@ from dpsql.preparation.offers import MAKERS
 from dpsql.preparation.question import Question, without_periods
 from dpsql.preparation.signature import Signature
 
-SIDE = "models, cubes, monitors, releases, reports and synthetic rows"
+SIDE = "monitors, releases, reports and synthetic rows"
 """Words for what is not charged to periods of people."""
 
 
@@ -83,8 +83,6 @@ def describe_any(
         return describe_any(parts, request, places, declared)
     if isinstance(said, Signature):
         return said
-    if parts.compiler.policy.period is not None:
-        raise without_periods(SIDE)
     system, statement = _of_system(parts, request, said)
     return Signature(system.columns(statement), ())
 
@@ -97,20 +95,20 @@ def _of_system(
     """
     if request.chain:
         raise Refused(Reason.UNSUPPORTED_STATEMENT, construct="such a statement of an agent")
-    return parts.systems.of_statement(statement)
+    system, said = parts.systems.of_statement(statement)
+    if parts.compiler.policy.period is not None and not system.in_periods:
+        raise without_periods(SIDE)
+    return system, said
 
 
 def _read(parts: Parts, request: Request) -> Question | SystemStatement:
     """Return the statement of a request.
 
-    With periods of people its payer is charged in the periods that it reads, and statements of side
-    systems are refused.
+    With periods of people its payer is charged in the periods that it reads.
     """
     read = parts.compiler.statement(request, parts.stop)
-    if parts.compiler.policy.period is None:
+    if parts.compiler.policy.period is None or not isinstance(read, Question):
         return read
-    if not isinstance(read, Question):
-        raise without_periods(SIDE)
     return parts.compiler.in_periods(read)
 
 

@@ -16,8 +16,9 @@ from typing import Generic, Protocol, Self, TypeAlias, TypeVar
 
 from dpsql.compiler.plan.plan_version import BY_PLAN
 from dpsql.ledgers import Entry, Inquiry
-from dpsql.model.dataclass import dataclass
+from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import Reason, Refused
+from dpsql.model.periods import NO_TIME, ChargedPeriods
 from dpsql.model.table_names import unknown_name
 from dpsql.model.tree import VARCHAR
 from dpsql.model.vocabulary import (
@@ -99,6 +100,8 @@ def write_down(compiler: Compiler, vault: Vault, request: Request) -> str:
     Raises `Refused` if the budget takes no more charges.
     """
     payer = account(compiler.policy, request.analyst, request.epsilon, chain=request.chain)
+    if payer.rule is not None:  # a loss of 0 in some period
+        payer = replace(payer, periods=ChargedPeriods(payer.rule, (NO_TIME,), ""))
     query_id = secrets.token_hex(8)
     inquiry = Inquiry(request.door, request.client, request.sql)
     cost = Cost(sha256(query_id.encode()).hexdigest(), Event(()), Loss(0))

@@ -72,7 +72,12 @@ class PaidSource(Protocol):
 
 
 class OpenSystem(ABC):
-    """A side system at work for one proxy. A system overrides what it adds."""
+    """A side system at work for one proxy. A system overrides what it adds.
+
+    `in_periods` is true if its statements charge the periods of people that they read.
+    """
+
+    in_periods = False
 
     @property
     def changes(self) -> int:

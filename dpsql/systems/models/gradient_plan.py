@@ -42,6 +42,7 @@ from dpsql.systems.models.joint_sums import (
     RowVectors,
     UnitRows,
     cost_of,
+    in_one_period,
     jointly,
     least_noise,
     paid,
@@ -230,7 +231,7 @@ def _planned(compiler: Compiler, wish: MomentsWish, said: CreateModel, stop: Sto
     measured = paid(summed, (claim,), payer, _USE, way.steps)
     return GradientPlan(
         request=learned.request,
-        payer=payer,
+        payer=in_one_period(measured, payer, _USE),
         rows=rows,
         columns=learned.columns,
         label=label,

@@ -20,12 +20,14 @@ from dpsql.compiler.plan.measurement_kinds import ClippedSum, Measurement, Scale
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.compiler.plan.private_plan import BlockPlan, Payment
 from dpsql.compiler.plan.published_keys import ListedKeys
+from dpsql.compiler.resolve.person_periods import several_periods
 from dpsql.compiler.rewrite.dialect import Dialect
 from dpsql.mechanisms import standard_deviation
 from dpsql.model.algebra import Evaluated
 from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.notices import Reported
+from dpsql.model.tree import NOWHERE
 from dpsql.model.vocabulary import Event, Noise, NoiseEvent, Norm, Sensitivity
 from dpsql.preparation.question import Account, Cost
 from dpsql.preparation.row_sources import RowUse
@@ -164,6 +166,18 @@ def paid(
     loss = accountants.price(accountant.loss(event), payer.budget)
     assert prepared.plan is not None
     return replace(prepared, plan=replace(prepared.plan, blocks=(block,), event=event, loss=loss))
+
+
+def in_one_period(measured: Prepared, payer: Account, use: RowUse) -> Account:
+    """Return the payer in the period of people that a measurement reads. Raises `Refused`.
+
+    In one period people are the units, so that every claim about a person's rows holds (PRIVACY.md
+    R103). Over several a model would count a person once for each.
+    """
+    charged = measured.charged
+    if charged is not None and len(charged.names) > 1:
+        raise several_periods(use.words, NOWHERE)
+    return payer if charged is None else replace(payer, periods=charged)
 
 
 def cost_of(measured: Prepared, question: str, *words: str) -> Cost:

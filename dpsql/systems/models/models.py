@@ -16,7 +16,7 @@ from typing import Any
 from dpsql.answering.any_statement import ask_any, explain_any
 from dpsql.answering.explain import PlannedCreation, explained_creation
 from dpsql.answering.paid_names import DROPPED, Owner, PaidNames, owner, request_of
-from dpsql.answering.side_systems import OpenSystem, OtherAnswers, PaidSource, Parts
+from dpsql.answering.side_systems import InPeriods, OpenSystem, OtherAnswers, PaidSource, Parts
 from dpsql.dialects.statements.statement_table import read_system_statement
 from dpsql.engines import Stop
 from dpsql.ledgers import Entry
@@ -95,6 +95,8 @@ class _Kept:
 class Models(OpenSystem):
     """The models of all analysts by name. Thread-safe."""
 
+    in_periods = True
+
     def __init__(self) -> None:
         self.names = PaidNames("model", _recorded)
         self._models: BoundedCache[Model] = BoundedCache(MOST_KEPT, lambda _: 1)
@@ -156,7 +158,7 @@ class Models(OpenSystem):
         model = _fitted(compiler, vault, named, plan, stop)
         own = replace(request, epsilon=named.of.request.epsilon)
         lasts = self.names.put(compiler, vault, own, named, model.receipt)
-        self._models.put((whose, named.identity), model)
+        self._models.put((whose, named.identity, data_of(compiler)), model)
         row = (said.name, model.rows, lasts)
         doubt = None, model.rows_error, None
         margins = None, CONFIDENT * model.rows_error, None
@@ -201,17 +203,23 @@ class Models(OpenSystem):
         named = self.names.of(vault, whose).get(name)
         if named is None:
             return None
-        model = self._models.get((whose, named.identity))
+        key = whose, named.identity, data_of(compiler)
+        model = self._models.get(key)
         if model is None:
             with suppress(Refused):  # in another spelling, say
                 plan = planned(compiler, vault, named.of, named.wish, stop)
                 model = _remade(compiler, vault, named, plan, stop)
             if model is not None:
-                self._models.put((whose, named.identity), model)
+                self._models.put(key, model)
         return model
 
     def sums(self, compiler: Compiler, vault: Vault, query: Question) -> MomentSums | None:
-        """Return the answer to a query from the moments of the analyst's models, or None."""
+        """Return the answer to a query from the moments of the analyst's models, or None.
+
+        Models of periods of people answer no other query.
+        """
+        if compiler.policy.period is not None:
+            return None
         whose = owner(compiler, vault, query.request.analyst)
         names = tuple(self.names.of(vault, whose).items())
         moments = (self._paid(compiler, vault, (whose, *each), query.stop) for each in names)
@@ -233,6 +241,11 @@ class Models(OpenSystem):
             entry = _Kept(named, moments)
             self._moments.put((whose, name), entry)
         return entry.moments
+
+
+def data_of(compiler: Compiler) -> object:
+    """Return the data versions of periods of people, which begin new models (PRIVACY.md R103)."""
+    return compiler.policy.period and compiler.policy.period.versions
 
 
 def predicted(answer: Answer, predictions: Predictions, outer: Relation | None) -> Answer:
@@ -361,7 +374,7 @@ def _outer(parts: Parts, request: Request) -> Relation | None:
 
 
 @dataclass(frozen=True, slots=True)
-class FindModel:
+class FindModel(InPeriods):
     """Search for a model of an analyst, free."""
 
     name: str
@@ -374,7 +387,7 @@ class FindModel:
 
 
 @dataclass(frozen=True, slots=True)
-class ListModels:
+class ListModels(InPeriods):
     """List of the models of an analyst, by name."""
 
     analyst: str

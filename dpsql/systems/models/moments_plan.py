@@ -37,6 +37,7 @@ from dpsql.systems.models.joint_sums import (
     RowVectors,
     UnitRows,
     cost_of,
+    in_one_period,
     jointly,
     paid,
     rows_of_unit,
@@ -165,7 +166,7 @@ def _planned(compiler: Compiler, wish: MomentsWish, stop: Stop) -> MomentsPlan:
     measured = paid(summed, claims, learned.payer, _USE)
     return MomentsPlan(
         request=learned.request,
-        payer=learned.payer,
+        payer=in_one_period(measured, learned.payer, _USE),
         rows=rows,
         layout=layout,
         prepared=measured,
