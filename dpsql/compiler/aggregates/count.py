@@ -16,7 +16,7 @@ from __future__ import annotations
 from dpsql.compiler.aggregates import recipe
 from dpsql.compiler.aggregates.distinct import distinct_values
 from dpsql.compiler.plan.measurement_kinds import RowCount, UnitCount
-from dpsql.model.tree import Expression, Ref
+from dpsql.model.tree import Expression
 
 
 def _parts(bounded: recipe.BoundedCall) -> recipe.Parts:
@@ -29,22 +29,20 @@ def _parts(bounded: recipe.BoundedCall) -> recipe.Parts:
     return (distinct_values(bounded),)
 
 
-def _combine(bounded: recipe.BoundedCall, parts: tuple[Ref, ...]) -> Expression:
-    return recipe.not_below_zero(bounded, parts[0], _parts(bounded)[0])
+COUNT = recipe.Recipe(
+    _parts, lambda bounded, parts: recipe.not_below_zero(bounded, parts[0], _parts(bounded)[0])
+)
 
 
-COUNT = recipe.Recipe(_parts, _combine)
-
-
-def _any(bounded: recipe.BoundedCall) -> recipe.Parts:
-    condition = recipe.conjunction(bounded.call.filter, bounded.expression)
+def _rows_where(bounded: recipe.BoundedCall, fulfilled: Expression) -> recipe.Parts:
+    condition = recipe.conjunction(bounded.call.filter, fulfilled)
     return (RowCount(condition, recipe.rows_of_unit(bounded)),)
 
 
-def _but(bounded: recipe.BoundedCall) -> recipe.Parts:
-    condition = recipe.conjunction(bounded.call.filter, ~bounded.expression)
-    return (RowCount(condition, recipe.rows_of_unit(bounded)),)
-
-
-BOOL_OR = recipe.Recipe(_any, lambda _bounded, parts: parts[0].ge(1))
-BOOL_AND = recipe.Recipe(_but, lambda _bounded, parts: parts[0].lt(1))
+BOOL_OR = recipe.Recipe(
+    lambda bounded: _rows_where(bounded, bounded.expression), lambda _bounded, parts: parts[0].ge(1)
+)
+BOOL_AND = recipe.Recipe(
+    lambda bounded: _rows_where(bounded, ~bounded.expression),
+    lambda _bounded, parts: parts[0].lt(1),
+)

@@ -154,11 +154,13 @@ def mean(bounds: Range, count: Expression, centred: Expression) -> Expression:
     return clamped(value, bounds.lower, bounds.upper)
 
 
-def _average_typical(bounded: recipe.BoundedCall) -> tuple[float, ...]:
-    return (1.0, range_of(bounded).offset)
-
-
-AVERAGE = recipe.Recipe(_average_parts, _average, _average_typical, moments=True, deviations=1)
+AVERAGE = recipe.Recipe(
+    _average_parts,
+    _average,
+    lambda bounded: (1.0, range_of(bounded).offset),
+    moments=True,
+    deviations=1,
+)
 
 
 def _variance_parts(bounded: recipe.BoundedCall) -> recipe.Parts:
@@ -175,10 +177,6 @@ def variance(
     return clamped(squares / n + half - offset * offset, 0.0, bounds.reach**2)
 
 
-def _variance_typical(bounded: recipe.BoundedCall) -> tuple[float, ...]:
-    return (1.0, range_of(bounded).offset, typical_square(bounded))
-
-
 def _variance(*, sample: bool, deviation: bool) -> recipe.Recipe:
     def combine(bounded: recipe.BoundedCall, parts: tuple[Ref, ...]) -> Expression:
         count, centred, squares = parts
@@ -189,9 +187,14 @@ def _variance(*, sample: bool, deviation: bool) -> recipe.Recipe:
             value = value * (n / at_least_one(n - 1.0))
         return scalar("sqrt", value) if deviation else value
 
-    names = ("n", "y", "yy")
-    typical = _variance_typical
-    return recipe.Recipe(_variance_parts, combine, typical, moments=True, deviations=1, names=names)
+    return recipe.Recipe(
+        _variance_parts,
+        combine,
+        lambda bounded: (1.0, range_of(bounded).offset, typical_square(bounded)),
+        moments=True,
+        deviations=1,
+        names=("n", "y", "yy"),
+    )
 
 
 VAR_POP, VAR_SAMP = (

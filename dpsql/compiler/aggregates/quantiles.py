@@ -119,10 +119,6 @@ def _mode(bounded: BoundedCall) -> Choices:
     return _of_rows(bounded, grid_of_candidates(bounded), Most())
 
 
-def _mode_value(bounded: BoundedCall, parts: tuple[Ref, ...]) -> Expression:
-    return _constant(bounded) or value_on(grid_of_candidates(bounded), parts[0], bounded.call.type)
-
-
 def _constant_of(bounded: BoundedCall, place: int) -> Fraction:
     """Return the constant at a place of the arguments to six digits, zero where there is none."""
     if len(bounded.call.args) <= place:
@@ -135,4 +131,10 @@ def _constant_of(bounded: BoundedCall, place: int) -> Fraction:
 
 QUANTILE = Recipe(_no_parts, _value, choices=_quantile)
 MIN, MAX = _end(LOWEST), _end(HIGHEST)
-MODE = Recipe(_no_parts, _mode_value, choices=_mode)
+MODE = Recipe(
+    _no_parts,
+    lambda bounded, parts: (
+        _constant(bounded) or value_on(grid_of_candidates(bounded), parts[0], bounded.call.type)
+    ),
+    choices=_mode,
+)

@@ -13,7 +13,7 @@ from dpsql.compiler.aggregates import recipe
 from dpsql.compiler.aggregates.moments import centred_sum, range_of
 from dpsql.compiler.plan.measurement_kinds import RowTest, StableMean
 from dpsql.model.errors import Reason, Refused
-from dpsql.model.tree import DOUBLE, Expression, Literal, Ref
+from dpsql.model.tree import DOUBLE, Literal
 
 _FINER = {2: (20, 60), 10: (6, 18)}
 """Additional digits of a mean, and its most digits, by the base of the grid."""
@@ -47,9 +47,6 @@ def _parts(bounded: recipe.BoundedCall) -> recipe.Parts:
     return (test, mean)
 
 
-def _combine(bounded: recipe.BoundedCall, parts: tuple[Ref, ...]) -> Expression:
-    _, mean = parts
-    return float(range_of(bounded).centre) + mean.to(DOUBLE)
-
-
-STABLE_MEAN = recipe.Recipe(_parts, _combine)
+STABLE_MEAN = recipe.Recipe(
+    _parts, lambda bounded, parts: float(range_of(bounded).centre) + parts[1].to(DOUBLE)
+)

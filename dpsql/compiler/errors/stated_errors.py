@@ -62,7 +62,11 @@ class Stating:
 
         Raises `Refused` where an error is unknown.
         """
-        while calls := {c for c in stated_in(relation) if _is_innermost(c)}:
+        while calls := {
+            c
+            for c in stated_in(relation)
+            if not any(is_stated(node) for arg in c.args for node in walk(arg))
+        }:
             errors = {call: self.identities.field("error", DOUBLE) for call in calls}
             items = (f.item for f in source.relation.fields)
             stated = (Item(f, self._formula(call, source)) for call, f in errors.items())
@@ -116,10 +120,6 @@ class Stating:
             return end if top is None else when(end.gt(top), top, end)
         end = end if top is None else when(end.gt(top), top - half, end)
         return end if low is None else when(end.lt(low), low, end)
-
-
-def _is_innermost(call: Call) -> bool:
-    return not any(is_stated(node) for arg in call.args for node in walk(arg))
 
 
 def _put(columns: Mapping[Call, Ref], expression: Expression) -> Expression:

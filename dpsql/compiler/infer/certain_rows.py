@@ -101,7 +101,9 @@ class CertainRows:
                 return self.why_present(below, column)
             case Call("not", (Ref(id=mark),)):
                 return self._why_marked(below, mark)
-            case Call(function=name, args=args) if name in MIRRORED and any(map(_is_null, args)):
+            case Call(function=name, args=args) if name in MIRRORED and any(
+                isinstance(expression, Literal) and expression.value is None for expression in args
+            ):
                 return ByFact(CertainFact.FALSE, "")
             case Call("or", branches):
                 reasons = [self._why_false(branch, below) for branch in branches]
@@ -361,10 +363,6 @@ def _requires(part: tree.Expression, column: int) -> bool:
             return number == column
         case _:
             return False
-
-
-def _is_null(expression: tree.Expression) -> bool:
-    return isinstance(expression, Literal) and expression.value is None
 
 
 def _is_beyond(name: str, number: int, least: int, most: int) -> bool:

@@ -24,6 +24,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from datetime import date, timedelta
 from decimal import Decimal
+from operator import attrgetter
 from typing import Any
 
 from dpsql.model.comparisons import MIRRORED, TRUE_IF
@@ -120,7 +121,8 @@ def _with_constant(name: str, subject: Expression, constant: Literal) -> Express
         case Literal(value=value) if kind == constant.type and (
             has_steps(kind) or (kind.kind in (Kind.VARCHAR, Kind.BOOLEAN) and name in ("eq", "ne"))
         ):
-            return TRUE if _holds(name, value, constant.value) else FALSE
+            other: Any = constant.value
+            return TRUE if TRUE_IF[name][(value > other) - (value < other) + 1] else FALSE
         case _ if kind == constant.type == BOOLEAN and name in ("eq", "ne"):
             return subject if (name == "eq") is constant.value else negated(subject)
         case _:
@@ -145,10 +147,6 @@ def _whole(constant: Literal, kind: SqlType) -> Literal:
     else:
         alike = kind.kind in (Kind.INTEGER, Kind.DOUBLE)
     return replace(constant, value=int(value), type=INTEGER) if alike else constant
-
-
-def _holds(name: str, left: Any, right: Any) -> bool:
-    return TRUE_IF[name][(left > right) - (left < right) + 1]
 
 
 def has_steps(kind: SqlType) -> bool:
@@ -243,7 +241,7 @@ def _merged(name: str, parts: Iterable[Expression]) -> Iterator[Expression]:
                 subject
             ) == end.type and has_steps(end.type):
                 least = ends[subject].get(side, end)
-                ends[subject][side] = TIGHTER[name, side](least, end, key=_value)
+                ends[subject][side] = TIGHTER[name, side](least, end, key=attrgetter("value"))
             case _:
                 yield part
     for (subject, _), constants in members.items():
@@ -251,10 +249,6 @@ def _merged(name: str, parts: Iterable[Expression]) -> Iterator[Expression]:
         yield listed if name == "or" else negated(listed)
     for subject, sides in ends.items():
         yield from _between(name, subject, sides)
-
-
-def _value(constant: Literal) -> Any:
-    return constant.value
 
 
 def _uncovered(part: Expression) -> Expression:

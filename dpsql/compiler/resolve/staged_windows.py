@@ -72,11 +72,6 @@ def _is_average(call: WindowCall) -> bool:
     return call.function == "avg" and not (call.order_by or call.frame or call.ignore_nulls)
 
 
-def _equality(key: Expression, relation: Relation, policy: Policy) -> str:
-    """Return the comparison for which a NULL key is a group, if it may be NULL."""
-    return "eq" if lacks_null(key, relation, policy) else "is_not_distinct"
-
-
 def _with_average(
     rows: Relation, source: Relation, item: WindowItem, policy: Policy, identities: Identities
 ) -> Relation:
@@ -110,7 +105,12 @@ def with_released(
     )
     groups = Aggregate(copy, grouped, renamed, span)
     same = tuple(
-        Call(_equality(mine, source, policy), (mine, key.field.ref), BOOLEAN, span)
+        Call(
+            "eq" if lacks_null(mine, source, policy) else "is_not_distinct",
+            (mine, key.field.ref),
+            BOOLEAN,
+            span,
+        )
         for mine, key in zip(keys, grouped, strict=True)
     )
     kind = JoinKind.INNER if same else JoinKind.CROSS

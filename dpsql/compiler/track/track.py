@@ -419,16 +419,17 @@ class _Tracker:
         same = tuple(rows.fields[places[column.id]].ref for column in columns)
         if there.source is not None:
             return self.frequency(rows, same)
-        most = most_alike(rows, frozenset(c.id for c in same), self._domain, self.frequency)
+        most = most_alike(
+            rows,
+            frozenset(c.id for c in same),
+            lambda block: self.domain_of(self.blocks.listed[block]),
+            self.frequency,
+        )
         if most is None:
             fix = "Join on all of its group keys, let them be listed, or add LIMIT."
             construct = "a join of private rows with several rows of a released result"
             raise _no_rule(construct, span, fix)
         return most
-
-    def _domain(self, block: int) -> Domain | None:
-        """Return the keys of a block, if they are public."""
-        return self.domain_of(self.blocks.listed[block])
 
     def _match(self, relation: Match) -> _Open | Private:
         source, other = self.track(relation.input), self.track(relation.other)
