@@ -158,11 +158,6 @@ def interval(unit: Text, count: Text) -> str:
     return f"{make}({_narrow(count, width)})"
 
 
-def _date_add(args: tuple[Text, ...], kind: tree.SqlType) -> Text:
-    unit, count, moment = args
-    return Text(f"{moment.operand(SUM)} + {interval(unit, count)}", kind, SUM)
-
-
 def _add_days(args: tuple[Text, ...], kind: tree.SqlType) -> Text:
     day, count = args
     number = Text(_narrow(count, "INTEGER"), count.type, count.level)
@@ -250,11 +245,6 @@ def _value(arg: Text) -> tree.Value:
     return None if arg.literal is None else arg.literal.value
 
 
-def _interval_of(args: tuple[Text, ...], kind: tree.SqlType) -> Text:
-    """Return an INTERVAL, which the engine sees as a number of microseconds."""
-    return Text(f"CAST({args[0].sql} AS {tree.type_name(kind)})", kind)
-
-
 def _age(later: Text, earlier: Text) -> str:
     """Return AGE, NULL if a timestamp is infinite."""
     return f"TRY(age({_as_time(later)}, {_as_time(earlier)}))"
@@ -270,14 +260,16 @@ def _age_part(args: tuple[Text, ...], kind: tree.SqlType) -> Text:
 
 
 TIMES: dict[str, Printed] = {
-    "interval_of": _interval_of,
+    "interval_of": lambda args, kind: Text(f"CAST({args[0].sql} AS {tree.type_name(kind)})", kind),
     "interval_us": lambda args, kind: Text(args[0].sql, kind, args[0].level),
     "age_part": _age_part,
     "age_us": lambda args, kind: Text(f"epoch_us({_age(args[0], args[1])})", kind),
     "age_seconds": lambda args, kind: Text(f"extract(epoch FROM {_age(args[0], args[1])})", kind),
     "extract": _extract,
     "epoch": lambda args, kind: Text(f"extract(epoch FROM {args[0].sql})", kind),
-    "date_add": _date_add,
+    "date_add": lambda args, kind: Text(
+        f"{args[2].operand(SUM)} + {interval(args[0], args[1])}", kind, SUM
+    ),
     "add_days": _add_days,
     "date_diff": _between("date_diff"),
     "date_sub": _between("date_sub"),

@@ -71,10 +71,6 @@ def _from_double(arg: Sized, kind: SqlType) -> Sized:
     return Sized(f"CASE WHEN {fits} THEN {x}::bigint END", kind, LOOSE, digits=STORED_DIGITS)
 
 
-def _truth(arg: Sized, kind: SqlType) -> Sized:
-    return Sized(f"{arg.operand(ATOM)}::int", kind, CAST, digits=1)
-
-
 def _midnight(arg: Sized, kind: SqlType) -> Sized:
     """Return the timestamp at which a day begins; NULL for days beyond the last TIMESTAMP."""
     x = arg.operand(ATOM)
@@ -89,19 +85,10 @@ def _plain(arg: Sized, kind: SqlType) -> Sized:
     return Sized(f"{arg.operand(ATOM)}::{type_sql(kind)}", kind, CAST)
 
 
-def _written(arg: Sized, kind: SqlType) -> Sized:
-    """Return a value as text, one text for each value."""
-    return Sized(f"({arg.operand(ATOM)}::text {COLLATE})", kind)
-
-
 def _in_utc(arg: Sized, kind: SqlType) -> Sized:
     """Return a timestamp with a zone as one without, or the other way round."""
     moment = arg if arg.type.kind is not Kind.DATE else _midnight(arg, TIMESTAMP)
     return Sized(f"{moment.operand(ATOM)} AT TIME ZONE 'UTC'", kind, LOOSE)
-
-
-def _day_in_utc(arg: Sized, kind: SqlType) -> Sized:
-    return Sized(f"({arg.operand(ATOM)} AT TIME ZONE 'UTC')::date", kind, CAST)
 
 
 _Rule = Callable[[Sized, SqlType], Sized]
@@ -110,7 +97,9 @@ _RULES: dict[tuple[Kind, Kind], _Rule] = {
     (Kind.INTEGER, Kind.INTEGER): _narrowed,
     (Kind.DECIMAL, Kind.INTEGER): _rounded,
     (Kind.DOUBLE, Kind.INTEGER): _from_double,
-    (Kind.BOOLEAN, Kind.INTEGER): _truth,
+    (Kind.BOOLEAN, Kind.INTEGER): lambda arg, kind: Sized(
+        f"{arg.operand(ATOM)}::int", kind, CAST, digits=1
+    ),
     (Kind.INTEGER, Kind.DECIMAL): _to_decimal,
     (Kind.DECIMAL, Kind.DECIMAL): _to_decimal,
     (Kind.INTEGER, Kind.DOUBLE): lambda arg, _kind: double(arg),
@@ -121,7 +110,12 @@ _RULES: dict[tuple[Kind, Kind], _Rule] = {
     (Kind.TIMESTAMP, Kind.TIMESTAMPTZ): _in_utc,
     (Kind.DATE, Kind.TIMESTAMPTZ): _in_utc,
     (Kind.TIMESTAMPTZ, Kind.TIMESTAMP): _in_utc,
-    (Kind.TIMESTAMPTZ, Kind.DATE): _day_in_utc,
-    **{(kind, Kind.VARCHAR): _written for kind in (Kind.INTEGER, Kind.BOOLEAN, Kind.UUID)},
+    (Kind.TIMESTAMPTZ, Kind.DATE): lambda arg, kind: Sized(
+        f"({arg.operand(ATOM)} AT TIME ZONE 'UTC')::date", kind, CAST
+    ),
+    **dict.fromkeys(
+        ((kind, Kind.VARCHAR) for kind in (Kind.INTEGER, Kind.BOOLEAN, Kind.UUID)),
+        lambda arg, kind: Sized(f"({arg.operand(ATOM)}::text {COLLATE})", kind),
+    ),
 }
 """Conversions by source and target type; each is valid for every value."""

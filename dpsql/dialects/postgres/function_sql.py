@@ -91,10 +91,6 @@ def _whole(args: tuple[Sized, ...], kind: tree.SqlType) -> Sized | None:
     return exact(f"div({numeric(a)}, NULLIF({numeric(b)}, 0))", kind, ATOM, digits)
 
 
-def _quotient(args: tuple[Sized, ...], kind: tree.SqlType) -> Sized | None:
-    return _whole(args, kind) if kind.kind is tree.Kind.INTEGER else divided(args, kind)
-
-
 def _remainder(args: tuple[Sized, ...], kind: tree.SqlType) -> Sized | None:
     a, b = args
     if kind.kind is tree.Kind.DOUBLE:
@@ -426,7 +422,9 @@ FUNCTIONS: dict[str, Rule] = {
     "mul": multiplied,
     "div": divided,
     "int_div": _whole,
-    "pg_div": _quotient,
+    "pg_div": lambda args, kind: (
+        _whole(args, kind) if kind.kind is tree.Kind.INTEGER else divided(args, kind)
+    ),
     "mod": _remainder,
     "neg": _negative,
     "abs": _size,

@@ -84,10 +84,6 @@ def _ends(args: tuple[Sized, ...]) -> str:
     return f"right({text.sql}, char_length({end.sql})) = {end.operand(OTHER)}"
 
 
-def _sha256(args: tuple[Sized, ...]) -> str:
-    return f"(encode(sha256(convert_to({args[0].sql}, 'UTF8')), 'hex') {COLLATE})"
-
-
 def _end(name: str) -> Rule:
     """Return the printer of LEFT or RIGHT with a constant number of characters."""
 
@@ -283,7 +279,9 @@ TEXTS: dict[str, Rule] = {
     "translate": _called("translate"),
     "split_part": _part,
     "md5": texts(lambda args: f"(md5({args[0].sql}) {COLLATE})"),
-    "sha256": texts(_sha256),
+    "sha256": texts(
+        lambda args: f"(encode(sha256(convert_to({args[0].sql}, 'UTF8')), 'hex') {COLLATE})"
+    ),
     "regexp_matches": _matches(whole=False),
     "regexp_full_match": _matches(whole=True),
 }

@@ -258,11 +258,6 @@ def _negation(node: exp.Expression, origin: Origin) -> Expression:
     return Call("neg", (expression(this, origin),), span=origin.span(node))
 
 
-def _parenthesised(node: exp.Expression, origin: Origin) -> Expression:
-    (this,) = origin.take(node, "this")
-    return expression(this, origin)
-
-
 def _is(node: exp.Expression, origin: Origin) -> Expression:
     """Return IS [NOT] NULL | TRUE | FALSE | UNKNOWN."""
     left, right, negate = origin.take(node, "this", "expression", "negate")
@@ -410,10 +405,15 @@ def _substring(node: exp.Expression, origin: Origin) -> Expression:
     return Call("substring", tuple(values), span=origin.span(node))
 
 
-def _position(node: exp.Expression, origin: Origin) -> Expression:
-    text, sought = origin.take(node, "this", "substr")
-    args = expression(text, origin), expression(sought, origin)
-    return Call("strpos", args, span=origin.span(node))
+def _of_two_texts(name: str, second: str) -> Callable[[exp.Expression, Origin], Expression]:
+    """Return the reader of a function of a text and the text under `second`."""
+
+    def read(node: exp.Expression, origin: Origin) -> Expression:
+        text, other = origin.take(node, "this", second)
+        args = expression(text, origin), expression(other, origin)
+        return Call(name, args, span=origin.span(node))
+
+    return read
 
 
 def _column(node: exp.Expression, origin: Origin) -> Expression:
@@ -436,11 +436,6 @@ def _column(node: exp.Expression, origin: Origin) -> Expression:
     return Name(name_of(this, origin), qualifier, origin.span(node), where)
 
 
-def _boolean(node: exp.Expression, origin: Origin) -> Expression:
-    (value,) = origin.take(node, "this")
-    return Literal(bool(value), BOOLEAN, origin.span(node))
-
-
 def _null(node: exp.Expression, origin: Origin) -> Expression:
     origin.take(node)
     return Literal(None, NULL, origin.span(node))
@@ -456,12 +451,6 @@ def _exists(node: exp.Expression, origin: Origin) -> Expression:
     if query.limit and not query.offset:
         query = replace(query, limit=None)  # there is a first row where there is any
     return Membership(query, None, origin.span(node))
-
-
-def _starting(node: exp.Expression, origin: Origin) -> Expression:
-    text, start = origin.take(node, "this", "expression")
-    args = expression(text, origin), expression(start, origin)
-    return Call("starts_with", args, span=origin.span(node))
 
 
 def _glob(node: exp.Expression, origin: Origin) -> Expression:
@@ -546,14 +535,14 @@ _HANDLERS: Mapping[type[exp.Expression], Callable[[exp.Expression, Origin], Expr
     exp.RegexpFullMatch: _matching("s", ""),  # `~` by sqlglot 30.20
     exp.RegexpILike: _matching("is", "i"),
     exp.Neg: _negation,
-    exp.Paren: _parenthesised,
+    exp.Paren: lambda node, origin: expression(origin.take(node, "this")[0], origin),
     exp.Div: _division,
     exp.DPipe: _concatenation,
     exp.Like: _pattern("like"),
     exp.ILike: _pattern("ilike"),
     exp.Escape: _escape,
     exp.Glob: _glob,
-    exp.StartsWith: _starting,
+    exp.StartsWith: _of_two_texts("starts_with", "expression"),
     exp.Is: _is,
     exp.In: _in,
     exp.Between: _between,
@@ -562,10 +551,12 @@ _HANDLERS: Mapping[type[exp.Expression], Callable[[exp.Expression, Origin], Expr
     exp.TryCast: _cast,
     exp.Extract: _extract,
     exp.Substring: _substring,
-    exp.StrPosition: _position,
+    exp.StrPosition: _of_two_texts("strpos", "substr"),
     exp.Column: _column,
     exp.Literal: literal,
-    exp.Boolean: _boolean,
+    exp.Boolean: lambda node, origin: Literal(
+        bool(origin.take(node, "this")[0]), BOOLEAN, origin.span(node)
+    ),
     exp.Null: _null,
     exp.Subquery: _subquery,
     exp.Select: _subquery,

@@ -173,17 +173,6 @@ def _negated(node: exp.Expression) -> str:
     return f"(NOT {_text(this)})"
 
 
-def _minus(node: exp.Expression) -> str:
-    is_number = isinstance(node.this, exp.Literal) and not node.this.is_string
-    return f"-{_text(node.this)}" if is_number else f"(-({_text(node.this)}))"
-
-
-def _membership(node: exp.Expression) -> str:
-    if not node.expressions:
-        return _UNKNOWN
-    return f"({_text(node.this)} IN ({_listed(node.expressions)}))"
-
-
 def _ordered(node: exp.Expression) -> str:
     """Return an argument, if there is one, and the order of an aggregate's rows."""
     keys = ", ".join(
@@ -214,10 +203,16 @@ _WRITERS: Mapping[type[exp.Expression], Callable[[exp.Expression], str]] = {
     exp.Distinct: lambda node: f"DISTINCT {_listed(node.expressions)}",
     exp.Extract: lambda node: f"date_part('{node.this.name}', {_text(node.expression)})",
     exp.Filter: lambda node: f"{_text(node.this)} FILTER (WHERE {_text(node.expression.this)})",
-    exp.In: _membership,
+    exp.In: lambda node: (
+        f"({_text(node.this)} IN ({_listed(node.expressions)}))" if node.expressions else _UNKNOWN
+    ),
     exp.Is: lambda node: f"({_text(node.this)} IS {_text(node.expression)})",
     exp.Literal: _literal,
-    exp.Neg: _minus,
+    exp.Neg: lambda node: (
+        f"-{_text(node.this)}"
+        if isinstance(node.this, exp.Literal) and not node.this.is_string
+        else f"(-({_text(node.this)}))"
+    ),
     exp.Not: _negated,
     exp.Null: lambda _node: "NULL",
     exp.Order: _ordered,

@@ -82,10 +82,6 @@ def _whole(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
     return Sized(f"{a.operand(MINUS)} div {by}L", kind, OTHER, digits=digits_of(a))
 
 
-def _quotient(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
-    return _whole(args, kind) if kind.kind is Kind.INTEGER else divided(args, kind)
-
-
 def _remainder(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
     """Return an integer remainder with the sign of the dividend; NULL by zero."""
     a, b = args
@@ -361,7 +357,9 @@ FUNCTIONS: dict[str, Rule] = {
     "mul": multiplied,
     "div": divided,
     "int_div": _whole,
-    "pg_div": _quotient,
+    "pg_div": lambda args, kind: (
+        _whole(args, kind) if kind.kind is Kind.INTEGER else divided(args, kind)
+    ),
     "mod": _remainder,
     "neg": _negative,
     "abs": _size,

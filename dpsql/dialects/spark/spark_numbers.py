@@ -155,11 +155,6 @@ def converted(arg: Sized, kind: SqlType, span: Span = NOWHERE) -> Sized:
     return rule(arg, kind)
 
 
-def _narrowed(arg: Sized, kind: SqlType) -> Sized:
-    """Return an integer as BIGINT; NULL if it does not fit 64 bits."""
-    return Sized(f"try_cast({arg.sql} AS BIGINT)", kind, digits=min(digits_of(arg), STORED_DIGITS))
-
-
 def _rounded(arg: Sized, kind: SqlType) -> Sized:
     """Return a DECIMAL as the nearest integer, halves away from zero."""
     digits = min(digits_of(arg) + 1, STORED_DIGITS)
@@ -193,10 +188,6 @@ def within_years(x: str, then: str) -> str:
     return f"CASE WHEN CAST({x} AS DATE) BETWEEN {_FIRST_DAY} AND {_LAST_DAY} THEN {then} END"
 
 
-def _midnight(arg: Sized, kind: SqlType) -> Sized:
-    return Sized(within_years(arg.sql, f"CAST({arg.sql} AS {type_sql(kind)})"), kind)
-
-
 def _plain(arg: Sized, kind: SqlType) -> Sized:
     return Sized(f"CAST({arg.sql} AS {type_sql(kind)})", kind)
 
@@ -204,7 +195,9 @@ def _plain(arg: Sized, kind: SqlType) -> Sized:
 _Rule = Callable[[Sized, SqlType], Sized]
 
 _RULES: dict[tuple[Kind, Kind], _Rule] = {
-    (Kind.INTEGER, Kind.INTEGER): _narrowed,
+    (Kind.INTEGER, Kind.INTEGER): lambda arg, kind: Sized(
+        f"try_cast({arg.sql} AS BIGINT)", kind, digits=min(digits_of(arg), STORED_DIGITS)
+    ),
     (Kind.DECIMAL, Kind.INTEGER): _rounded,
     (Kind.DOUBLE, Kind.INTEGER): _from_double,
     (Kind.BOOLEAN, Kind.INTEGER): lambda arg, kind: Sized(
@@ -214,7 +207,9 @@ _RULES: dict[tuple[Kind, Kind], _Rule] = {
     (Kind.DECIMAL, Kind.DECIMAL): _to_decimal,
     (Kind.INTEGER, Kind.DOUBLE): lambda arg, _kind: as_double(arg),
     (Kind.DECIMAL, Kind.DOUBLE): lambda arg, _kind: as_double(arg),
-    (Kind.DATE, Kind.TIMESTAMP): _midnight,
+    (Kind.DATE, Kind.TIMESTAMP): lambda arg, kind: Sized(
+        within_years(arg.sql, f"CAST({arg.sql} AS {type_sql(kind)})"), kind
+    ),
     (Kind.TIMESTAMP, Kind.DATE): _plain,
     (Kind.INTEGER, Kind.VARCHAR): _plain,
     (Kind.BOOLEAN, Kind.VARCHAR): _plain,

@@ -254,11 +254,6 @@ def _steps(reader: WordReader) -> tuple[commands.Direction, int | None]:
     return direction, 1 if count is None else count
 
 
-def _types(reader: WordReader) -> tuple[str, ...]:
-    types = reader.parenthesised().text.split(",")
-    return tuple(" ".join(kind.lower().split()) for kind in types)
-
-
 def _view(reader: WordReader) -> tuple[str, tuple[str, ...]]:
     """Parse the name of a view, and the names of its columns if given."""
     name = reader.name()
@@ -415,7 +410,9 @@ _SLOTS: dict[str, Callable[[WordReader], Any]] = {
     "setting": _setting,
     "steps": _steps,
     "table": _described,
-    "types": _types,
+    "types": lambda reader: tuple(
+        " ".join(kind.lower().split()) for kind in reader.parenthesised().text.split(",")
+    ),
     "value": _value,
     "zone": _zone,
     "variable": WordReader.dotted,
