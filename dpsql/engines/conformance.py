@@ -11,7 +11,7 @@ import gzip
 import json
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -145,10 +145,11 @@ def digest_of(sql: str, run: Run) -> str:
 
 
 def _digest(rows: Iterable[Iterable[Any]]) -> str:
-    text = "\n".join("\t".join(_texts(row)) for row in rows)
+    text = "\n".join(
+        "\t".join(
+            f"{value:.{SIGNIFICANT_DIGITS}g}" if isinstance(value, float) else repr(value)
+            for value in row
+        )
+        for row in rows
+    )
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
-
-
-def _texts(row: Iterable[Any]) -> Iterator[str]:
-    for value in row:
-        yield f"{value:.{SIGNIFICANT_DIGITS}g}" if isinstance(value, float) else repr(value)

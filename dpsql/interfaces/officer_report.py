@@ -167,7 +167,9 @@ def _promises(proxy: Proxy) -> ReportSection:
             plain(pot.budget.delta),
             "; ".join(risk(pot.budget.epsilon)),
             share_text(pot.spent, pot.limit),
-            _renewal_text(pot.budget.renews),
+            "never"
+            if pot.budget.renews is None
+            else f"each {pot.budget.renews.renews} ({pot.budget.renews.zone})",
         )
         for pot in proxy.standings()
     ]
@@ -187,10 +189,6 @@ def _promises(proxy: Proxy) -> ReportSection:
     return ReportSection(
         "promises", "What is promised, and what is left?", texts, columns, tuple(rows)
     )
-
-
-def _renewal_text(renews: Any) -> str:
-    return "never" if renews is None else f"each {renews.renews} ({renews.zone})"
 
 
 def _list_queries(entries: Sequence[Entry], agents: Mapping[str, Delegation]) -> ReportSection:
@@ -261,16 +259,17 @@ def _changes(proxy: Proxy, acts: Sequence[OwnerAct]) -> ReportSection:
     rows = tuple(
         (
             f"{act.time:%Y-%m-%d %H:%M}",
-            *(act.what, act.about, _limit_text(act, accountants.get(act.about)), act.reason),
+            *(
+                act.what,
+                act.about,
+                "" if act.limit is None else loss_text(act.limit, accountants.get(act.about)),
+                act.reason,
+            ),
         )
         for act in reversed(acts)
     )
     columns = ("time (UTC)", "act", "about", "limit", "reason")
     return ReportSection("changes", "What did the owner change?", (), columns, rows)
-
-
-def _limit_text(act: OwnerAct, accountant: str | None) -> str:
-    return "" if act.limit is None else loss_text(act.limit, accountant)
 
 
 def _versions(proxy: Proxy) -> ReportSection:

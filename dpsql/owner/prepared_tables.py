@@ -100,13 +100,13 @@ class PreparedRows:
     def unit(self) -> str:
         """Column text of the unit's key."""
         tables = (self.table, *way_of(self.table, self.policy))
-        last = next(n for n, t in enumerate(tables) if self._leads(t))
+        last = next(
+            n
+            for n, t in enumerate(tables)
+            if t.link is None or t.link.table == self.policy.unit.table
+        )
         link = tables[last].link
         return self._column(last, self.policy.unit.key if link is None else link.column)
-
-    def _leads(self, table: TablePolicy) -> bool:
-        """Test whether a column of this table names the unit."""
-        return table.link is None or table.link.table == self.policy.unit.table
 
     def _stored(self) -> Iterator[str]:
         """Yield the columns that the policy reads, under their names in the database; no DOUBLE is

@@ -443,7 +443,9 @@ class _Lost:
             counted = place < self.octaves.places
             for spread in range(self.histogram.classes):
                 octave = self.histogram.lowest + place
-                weight = _weight(octave, self._times(spread), limit)
+                weight = _weight(
+                    octave, _TIMES[spread] if self.histogram.classes > 1 else 1.0, limit
+                )
                 units = self.votes.units.get((octave, spread), 0)
                 lost += weight * (units if counted else whole / self.histogram.classes)
                 if counted:
@@ -451,9 +453,6 @@ class _Lost:
                     sure += least * units
                     squares += (least * noise) ** 2
         return max(0.0, lost), max(0.0, sure - sqrt(squares))
-
-    def _times(self, spread: int) -> float:
-        return _TIMES[spread] if self.histogram.classes > 1 else 1.0
 
 
 def _weight(octave: int, times: float, limit: float) -> float:

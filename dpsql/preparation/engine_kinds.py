@@ -300,12 +300,13 @@ def get(name: str) -> EngineKind:
     return _BY_NAME.get(name)
 
 
-def _accepted(value: object, name: str) -> EngineKind | None:
-    return value if isinstance(value, EngineKind) and value.name == name else None
-
-
 _OWN: dict[str, EngineKind] = {kind.name: kind for kind in (_DUCKDB, _POSTGRES, _SPARK)}
-_BY_NAME = Registry("engine", "dpsql.engines", _OWN, _accepted)
+_BY_NAME = Registry(
+    "engine",
+    "dpsql.engines",
+    _OWN,
+    lambda value, name: value if isinstance(value, EngineKind) and value.name == name else None,
+)
 
 
 def opened_database(database: Database) -> Engine:

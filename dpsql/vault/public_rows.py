@@ -20,7 +20,7 @@ from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.resources import bytes_of
 from dpsql.model.stored import Flow, Room, Share
 from dpsql.model.table import Table
-from dpsql.model.vocabulary import Answer, Policy
+from dpsql.model.vocabulary import Answer
 from dpsql.preparation.compilation import Compiler
 from dpsql.preparation.question import Question
 from dpsql.release.finish import presented, presented_table, unnoised
@@ -88,16 +88,16 @@ class PublicRows:
         flow = Flow(
             lambda take: compiler.freely(lambda: each(take), stop),
             WorkLimit(stop, monotonic() + most.statement_seconds, monotonic),
-            self._share(compiler.policy, stop.owner),
+            Share(
+                self.room,
+                bytes_of(compiler.policy.limits.max_result_files),
+                stop.owner,
+                len(compiler.policy.analysts),
+            ),
         )
         if query.request.flowing and not estimates:
             return replace(unpaid(()), flow=flow)
         return unpaid(flow.gathered(most.max_result_cells))
-
-    def _share(self, policy: Policy, owner: str) -> Share:
-        """Return an owner's share of the room for temporary files."""
-        most = bytes_of(policy.limits.max_result_files)
-        return Share(self.room, most, owner, len(policy.analysts))
 
 
 def _size(rows: Table) -> int | None:

@@ -96,15 +96,10 @@ def _server(
             part.event(event, **fields)
         secret = not is_local(present.limits.host)
         server = Server(present, part, renewed, only_encrypted=secret, failures=failures)
-        servers[name], failures, encryption = server, server.failures, _none
+        servers[name], failures, encryption = server, server.failures, lambda _limits: (None, None)
     for server in servers.values():
         server.databases = Databases(servers)
     return Databases(servers).front
-
-
-def _none(_limits: Limits) -> tuple[None, None]:
-    """Return no encryption of its own, for a database behind the port of another one."""
-    return None, None
 
 
 def _present(make: Make, encryption: Encryption, database: str) -> Present:

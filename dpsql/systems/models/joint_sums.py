@@ -112,7 +112,7 @@ def jointly(
     met = rows == vectors.rows.most * meets if vectors.rows.proved else rows is None
     if not (listed and whole and met) or block.histograms:
         raise use.refusal(f"{use.words} of which one sum is several")
-    counted = _as_proved if vectors.rows.proved else _scaled
+    counted = _scaled if not vectors.rows.proved else lambda total, _vectors: total
     releases = tuple(replace(r, query=counted(_total(r.query), vectors)) for r in block.releases)
     block = replace(
         block,
@@ -131,10 +131,6 @@ def jointly(
 def _total(query: Measurement) -> Measurement:
     """Return the unscaled total of a measurement."""
     return query.total if isinstance(query, ScaledTotal) else query
-
-
-def _as_proved(total: Measurement, _vectors: RowVectors) -> Measurement:
-    return total
 
 
 def _scaled(total: Measurement, vectors: RowVectors) -> Measurement:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 from functools import partial
-from math import isnan, nan
+from math import isnan
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -242,19 +242,13 @@ def _text(model: Model) -> str:
     if len(model.scores) == 1 and model.label is not None:
         heads[-1] = Column("adds", DOUBLE)
     rows = [(*name, *(n[place].coefficient for n in numbers)) for place, name in enumerate(names)]
-    margins = [
-        (None, None, *(_margin(n[place].margin) for n in numbers)) for place in range(len(names))
-    ]
+    margins = [(None, None, *(n[place].margin for n in numbers)) for place in range(len(names))]
     if model.label is not None and not isnan(first.intercept.error):
         heads.append(Column("standard error", DOUBLE))
         errors = (float(f"{n.error:.3g}") for n in numbers[0])
         rows = [(*row, error) for row, error in zip(rows, errors, strict=True)]
         margins = [(*row, None) for row in margins]
     return table(Answer(tuple(heads), rows, margins, margins), columns(sys.stdout)).text
-
-
-def _margin(half: float) -> float | None:
-    return nan if isnan(half) else half
 
 
 def _value(term: object) -> str:

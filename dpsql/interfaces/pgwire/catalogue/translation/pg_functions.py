@@ -179,11 +179,6 @@ def _subscripts(name: str, arguments: list[Term], _scope: PgScope) -> Term:
     return Term(f"unnest(generate_series({first}, {last})::INTEGER[])", oids.INT4, name)
 
 
-def _expanded(name: str, arguments: list[Term], _scope: PgScope) -> Term:
-    """Return pairs (x, n) of an array's elements and their numbers from 1."""
-    return Term(f"unnest(pg_pairs({arguments[0].sql}))", oids.RECORD, name)
-
-
 def _exploded(name: str, arguments: list[Term], scope: PgScope) -> Term:
     """Return the grants of an array of ACL items, one for each holder and privilege."""
     (items,) = arguments if len(arguments) == 1 else refuse("aclexplode of several values")
@@ -200,7 +195,9 @@ SETS: dict[str, Callable[[str, list[Term], PgScope], Term]] = {
     "unnest": _unnest,
     "generate_series": _series,
     "generate_subscripts": _subscripts,
-    "_pg_expandarray": _expanded,
+    "_pg_expandarray": lambda name, arguments, _scope: Term(
+        f"unnest(pg_pairs({arguments[0].sql}))", oids.RECORD, name
+    ),
     "aclexplode": _exploded,
     "pg_partition_ancestors": _itself,
 }
