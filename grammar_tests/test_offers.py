@@ -296,6 +296,10 @@ TEXTS = {
         ),
         "has groups for each customer_id",
     ),
+    "SELECT MAX(n) AS m FROM (SELECT note, COUNT(*) AS n FROM orders GROUP BY note) t": (
+        "SELECT note, COUNT(*) AS n FROM orders GROUP BY note ORDER BY n DESC LIMIT 1",
+        "shows the largest group",
+    ),
     "CREATE TABLE t AS SELECT COUNT(*) AS n FROM orders": (
         "SELECT COUNT(*) AS n FROM orders",
         "asks the query alone",

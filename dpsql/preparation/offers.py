@@ -18,6 +18,7 @@ from dpsql.model.errors import Offer, Reason, Refused
 from dpsql.model.periods import condition_within
 from dpsql.model.tree import Kind, Span, identifier
 from dpsql.model.vocabulary import ColumnPolicy, Policy, Request
+from dpsql.preparation import written_groups
 from dpsql.preparation.written_selects import (
     WrittenSelect,
     call_around,
@@ -342,20 +343,19 @@ def _partition_by_unit(case: RefusedText) -> Iterator[Offer]:
 
 
 def _groups_within_units(case: RefusedText) -> Iterator[Offer]:
-    """Group by the unit's key too, where groups of many units would be aggregated."""
-    if not case.refused.facts.get("groups"):
+    """Release the largest group alone, or group or count within each unit."""
+    select, groups = case.selects[0], bool(case.refused.facts.get("groups"))
+    if not groups and case.refused.reason is not Reason.UNBOUNDED_CONTRIBUTION:
         return
-    select, unit = case.selects[0], case.policy.unit
+    if groups and (largest := written_groups.largest_group(select)):
+        yield _offer(largest, "shows the largest group")
     for alias, name in _table_names(case, select):
-        table = case.policy.table(name)
-        link = None if table is None else table.link
-        key = unit.key if name == unit.table.lower() else link.column if link else ""
-        if key and (name == unit.table.lower() or (link and link.table == unit.table)):
-            end = Span(select.items[-1].stop, select.items[-1].stop)
-            edits = [(end, f", {alias}.{key}")]
-            if "group" in select.heads:
-                edits.append(select.grouping(f"{alias}.{key}"))
-            yield _offer(select.edit(*edits).sql, f"has groups for each {key}")
+        if key := written_groups.unit_column(case.policy, name):
+            if len(case.selects) > 1:
+                grouped = written_groups.with_unit_key(select, f"{alias}.{key}")
+                yield _offer(grouped, f"has groups for each {key}")
+            if counted := written_groups.counted_within_units(select, key):
+                yield _offer(counted, f"counts within each {key}")
 
 
 def _ranks_of_values(case: RefusedText) -> Iterator[Offer]:
@@ -584,6 +584,7 @@ MAKERS: dict[Reason, tuple[Maker, ...]] = {
     Reason.UNEQUAL_UNITS: (_same_unit,),
     Reason.UNIT_KEY_EXPOSED: (_average_units, _without_item),
     Reason.PRIVATE_KEYS_NEED_DELTA: (_without_item,),
+    Reason.UNBOUNDED_CONTRIBUTION: (_groups_within_units,),
     Reason.BUDGET_EXHAUSTED: (_without_periods,),
     Reason.UNSUPPORTED_PRIVATE_OPERATOR: (
         _one_period,
