@@ -18,7 +18,7 @@ from dpsql.dialects.duckdb.duckdb_dialect import DUCKDB
 from dpsql.model.errors import PolicyError, Unreachable
 from dpsql.model.prepared_store import ABOUT, SCHEMA, PreparedStore, parsed, turn_columns
 from dpsql.model.tree import identifier
-from dpsql.model.vocabulary import Policy
+from dpsql.model.vocabulary import Policy, TablePolicy
 from dpsql.owner.check import check_policy
 from dpsql.owner.prepared_tables import PreparedRows, prepared_tables
 from dpsql.owner.preparing import preparation
@@ -109,6 +109,39 @@ def test_wrong_twin_a_row_of_nobody_in_the_store_is_a_difference() -> None:
     finally:
         engine.connection.execute("ROLLBACK")
     assert not differing(cases)
+
+
+BY_PERSON = """SELECT SUM(n) AS s FROM (SELECT customer_id, COUNT(*) AS n FROM items
+    JOIN orders USING (order_id) GROUP BY customer_id HAVING COUNT(*) > 1) AS x"""
+CLASHING = "orders.customer_id"
+
+
+def test_a_column_that_is_called_as_one_of_the_store_is_not_the_unit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As where items were flattened from JSON: else their own column would be their unit."""
+    policy, engine = bound.over(world.well_behaved(), constraints=False, recorded=True)
+    engine.connection.execute(f'ALTER TABLE items RENAME units TO "{CLASHING}"')
+    engine.connection.execute(f'UPDATE items SET "{CLASHING}" = item_id')
+
+    def renamed(table: TablePolicy) -> TablePolicy:
+        named = {"units": CLASHING}
+        columns = (replace(c, name=named.get(c.name, c.name)) for c in table.columns)
+        return replace(table, columns=tuple(columns))
+
+    policy = policy.with_tables(renamed)
+    assert "items" not in {table.name for table in prepared_tables(policy)}
+    with monkeypatch.context() as earlier:  # a store that an earlier version made
+        earlier.setattr("dpsql.owner.prepared_tables.has_own_names", lambda *_: True)
+        stored = replace(policy, store=store_of(policy, engine))
+
+    def counted(over: Policy) -> dict[Any, tuple[int, ...]]:
+        return dict(integers(compiled(BY_PERSON, over, engine), engine)[0])
+
+    assert counted(stored) == counted(policy)
+    # The wrong twin: the first column of that name is read.
+    monkeypatch.setattr("dpsql.compiler.rewrite.stored_rows.has_own_names", lambda *_: True)
+    assert counted(stored) != counted(policy)
 
 
 OTHER_ORDERS = """SELECT COUNT(*) FROM items JOIN orders USING (order_id)

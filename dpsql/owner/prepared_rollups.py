@@ -144,7 +144,10 @@ def prepared_rollups(
             continue
         place = draft.lines.of(("tables", declared.name, "rollups"))
         if table not in tables:
-            why = f"{table.name} is no table of a store: a view, or of several people's rows."
+            why = (
+                f"{table.name} is no table of a store: a view, of several people's rows, or with a"
+                " column named as one that a store adds (TABLE.COLUMN)."
+            )
             raise PolicyError(draft.path, place, why, "Leave its rollups out.")
         sums = _sums(table, policy, public)
         texts = tuple(described(part, places(table), table) for part in sums)

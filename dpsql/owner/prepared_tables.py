@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dpsql.compiler.rewrite.dialect import Dialect
-from dpsql.compiler.rewrite.stored_rows import unit_beside
+from dpsql.compiler.rewrite.stored_rows import has_own_names, unit_beside, way_of
 from dpsql.dialects.places import place_in_unit
 from dpsql.model.algebra import Field
 from dpsql.model.dataclass import dataclass
@@ -19,21 +19,15 @@ from dpsql.model.tree import DOUBLE, identifier
 from dpsql.model.vocabulary import Policy, TablePolicy
 
 
-def way_of(table: TablePolicy, policy: Policy) -> tuple[TablePolicy, ...]:
-    """Return the tables that the links of a table lead to, up to that of the units."""
-    way = list[TablePolicy]()
-    while table.link is not None and (target := policy.table(table.link.table)) is not None:
-        way.append(target)
-        table = target
-    return tuple(way)
-
-
 def prepared_tables(policy: Policy) -> tuple[TablePolicy, ...]:
-    """Return the private tables that a store holds: each row has one unit, and none is a view."""
+    """Return the private tables that a store holds: each row has one unit, none is a view, and no
+    column is called as one that the store adds.
+    """
     return tuple(
         table
         for table in policy.tables
         if table.private
+        and has_own_names(table, policy)
         and not any(
             part.several or part.view or part.rows is not None
             for part in (table, *way_of(table, policy))

@@ -10,6 +10,7 @@ import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 
+from dpsql.compiler.rewrite.stored_rows import way_of
 from dpsql.engines.stores import Grown, StoreWriter
 from dpsql.ledgers.open_ledger import open_ledger
 from dpsql.model.dataclass import dataclass
@@ -20,7 +21,7 @@ from dpsql.model.tree import Kind
 from dpsql.model.vocabulary import Fact, FactKind, Policy, Voucher
 from dpsql.owner.check import check
 from dpsql.owner.prepared_rollups import PreparedRollup, prepared_rollups
-from dpsql.owner.prepared_tables import PreparedRows, prepared_tables, way_of
+from dpsql.owner.prepared_tables import PreparedRows, prepared_tables
 from dpsql.policy.draft import Draft
 from dpsql.policy.load import load
 from dpsql.preparation.bound_policy import bound

@@ -27,7 +27,14 @@ from dpsql.compiler.track.equalities import exactly_equal
 from dpsql.compiler.track.join_order import INNER, Joined, rebuilt
 from dpsql.model import algebra
 from dpsql.model.dataclass import dataclass, replace
-from dpsql.model.prepared_store import PreparedStore, beside, name_in_store, table_in_store
+from dpsql.model.prepared_store import (
+    PreparedStore,
+    Rollup,
+    beside,
+    name_in_store,
+    table_in_store,
+    turn_columns,
+)
 from dpsql.model.tree import AggregateCall, Call, Expression, Ref
 from dpsql.model.vocabulary import Policy, TablePolicy
 from dpsql.model.walk import both, expressions, inputs, map_inputs, refs, relations
@@ -71,6 +78,30 @@ def _over_store(
                 or stored
             )
     return stored
+
+
+def way_of(table: TablePolicy, policy: Policy) -> tuple[TablePolicy, ...]:
+    """Return the tables that the links of a table lead to, up to that of the units."""
+    way = list[TablePolicy]()
+    while table.link is not None and (target := policy.table(table.link.table)) is not None:
+        way.append(target)
+        table = target
+    return tuple(way)
+
+
+def has_own_names(table: TablePolicy, policy: Policy, rollups: Sequence[Rollup] = ()) -> bool:
+    """Test whether the columns of a table in a store have different names, ignoring case.
+
+    A column may be called as the store calls one of another table: `orders.customer_id` in a table
+    below orders.
+    """
+    names = {c.name if c.reading is None else c.reading.column for c in table.columns}
+    listed = [*names]
+    for target in way_of(table, policy):
+        listed += [beside(target.name, c) for c in (target.link.columns if target.link else ())]
+    for rollup in rollups:
+        listed += turn_columns(rollup.name) if rollup.table == table.name else ()
+    return len({name.lower() for name in listed}) == len(listed)
 
 
 def unit_beside(table: TablePolicy, policy: Policy) -> str:
@@ -227,6 +258,8 @@ class _Stored:
                 return None
         table = None if name is None else self.policy.table(name)
         if table is None or table.name not in self.store.tables:
+            return None
+        if not has_own_names(table, self.policy, self.store.rollups):
             return None
         names = {f.id: f.name.lower() for f in scan.fields}
         if isinstance(relation, algebra.Scan):
