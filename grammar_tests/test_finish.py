@@ -283,6 +283,23 @@ def test_aggregates_over_noise(value: str, error: str | None) -> None:
     test_what_is_exact_known_and_unknown(by_noise, (kept,))
 
 
+@pytest.mark.parametrize(
+    ("value", "rest", "error"),
+    [
+        ("SUM(n)", "ORDER BY n DESC LIMIT 1) AS t", "known"),
+        ("AVG(n + 1)", "ORDER BY n DESC LIMIT 1) AS t", "unknown"),
+        ("SUM(n) FILTER (WHERE segment = 'business')", "ORDER BY n LIMIT 1) AS t", "unknown"),
+        ("SUM(n)", "ORDER BY n LIMIT 1 OFFSET 1) AS t", "unknown"),
+        ("SUM(n)", "ORDER BY n LIMIT 1) AS t WHERE segment = 'business'", "unknown"),
+        ("SUM(n)", "ORDER BY n LIMIT 1) AS t GROUP BY segment", "unknown"),
+        ("SUM(LENGTH(segment))", "ORDER BY n LIMIT 1) AS t", "unknown"),
+    ],
+)
+def test_sums_of_the_first_rows(value: str, rest: str, error: str) -> None:
+    released = "SELECT segment, COUNT(*) AS n FROM customers GROUP BY 1"
+    test_what_is_exact_known_and_unknown(f"SELECT {value} FROM ({released} {rest}", (error,))
+
+
 @pytest.mark.parametrize(("levels", "known"), [(3, True), (18, False)])
 def test_formulas_that_double_with_every_query_stay_small(levels: int, known: bool) -> None:  # noqa: FBT001
     """Expanded over their measurements, 18 levels would be a quarter of a million nodes."""

@@ -10,6 +10,7 @@ from statistics import median
 
 import pytest
 
+from dpsql.compiler.errors.noisy_columns import Traced
 from dpsql.compiler.errors.selection_errors import Selection
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.compiler.plan.published_keys import TopKeys
@@ -28,6 +29,7 @@ HIGHEST = f"{MONTHS} ORDER BY n DESC LIMIT 3"
 LOWEST = f"{MONTHS} ORDER BY n LIMIT 3"
 LATER = f"{MONTHS} ORDER BY n DESC LIMIT 2 OFFSET 1"
 LARGEST = f"SELECT MAX(n) AS x FROM ({MONTHS}) AS t"
+TOGETHER = f"SELECT SUM(n) AS x FROM ({HIGHEST}) AS t"
 MIDDLE = f"SELECT MEDIAN(n) AS x FROM ({MONTHS}) AS t"
 OF_ALL = f"SELECT m, MIN(n) OVER () AS x FROM ({MONTHS}) AS t ORDER BY m LIMIT 1"
 NOTHING = Literal(1.0, DOUBLE)
@@ -62,6 +64,7 @@ def coverage(sql: str, accountant: str, draws: int, spread: int = 0) -> tuple[fl
     true = {row[0]: row[1] for row in engine.connection.execute(MONTHS).fetchall()}
     ends: dict[str, Callable[[Iterable[int]], float]]
     ends = {"MAX(n) AS": max, "MIN(n) OVER": min, "MEDIAN(n)": median}
+    ends["SUM(n)"] = lambda numbers: sum(sorted(numbers)[-3:])
     end = next((each(true.values()) for text, each in ends.items() if text in sql), None)
     held, margin = [], 0.0
     for answer in accuracy_kit.draws(prepared, engine, draws):
@@ -74,7 +77,7 @@ def coverage(sql: str, accountant: str, draws: int, spread: int = 0) -> tuple[fl
 
 
 @pytest.mark.full("thousands of answers")
-@pytest.mark.parametrize("sql", [HIGHEST, LOWEST, LATER, LARGEST, MIDDLE, OF_ALL])
+@pytest.mark.parametrize("sql", [HIGHEST, LOWEST, LATER, LARGEST, TOGETHER, MIDDLE, OF_ALL])
 @pytest.mark.parametrize("accountant", ["zcdp", pytest.param("pure", marks=pytest.mark.campaign)])
 def test_all_selected_numbers_hold_the_plain_numbers(sql: str, accountant: str) -> None:
     share, _ = coverage(sql, accountant, FEW)
@@ -91,6 +94,15 @@ def test_without_wider_errors_they_would_not(
     monkeypatch.setattr(Selection, "factor", lambda _self, _rivals: NOTHING)
     share, _ = coverage(sql, "zcdp", FEW)
     assert share < most
+
+
+@pytest.mark.full("draws answers")
+def test_wrong_twin_the_sum_of_first_rows_as_of_independent_ones(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Selection, "factor", lambda _self, _rivals: NOTHING)
+    monkeypatch.setattr(Traced, "repeated", lambda self: self)
+    assert coverage(TOGETHER, "zcdp", FEW // 2)[0] < 0.8
 
 
 @pytest.mark.full("draws random questions or values")

@@ -203,6 +203,7 @@ class Traced:
     number of rows and aggregates over them are uncertain. Noise does not decide whether the bases
     that are `certain` are NULL. The truth of a `biased` base may be farther off than its error.
     The running sums of the `increments` of a base are the variances of its own running sums.
+    Selected rows may be the first by an expression over bases, `first_by`, all of them.
     """
 
     relation: Relation
@@ -218,6 +219,7 @@ class Traced:
     certain: frozenset[int] = frozenset()
     biased: Mapping[int, Ends] = field(default_factory=dict)
     increments: Mapping[int, tree.Expression] = field(default_factory=dict)
+    first_by: tree.Expression | None = None
 
     def over(self, relation: Relation) -> Traced:
         return replace(self, relation=relation)

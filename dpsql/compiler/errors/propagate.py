@@ -113,12 +113,8 @@ class _Tracer:
                 raise AssertionError(relation)
             case algebra.Released():
                 return self._released(relation)
-            case algebra.Limit(input=algebra.Sort() as sort, limit=int() as limit):
-                order, source = self._read(sort)
-                count = relation.offset + limit
-                source = widen_first(source, order, count, self.selection, self.identities)
-                rows = _chosen(source.over(replace(order, input=source.relation)), sort)
-                return _chosen(rows.over(replace(relation, input=rows.relation)), relation)
+            case algebra.Limit(input=algebra.Sort(), limit=int()):
+                return self._first_rows(relation)
             case algebra.Filter() | algebra.Sort() | algebra.Limit():
                 plain, source = self._read(relation)
                 traced = source.over(walk.map_inputs(plain, lambda _input: source.relation))
@@ -138,6 +134,21 @@ class _Tracer:
                 return self._union(relation)
             case _:
                 assert_never(relation)
+
+    def _first_rows(self, relation: algebra.Limit) -> Traced:
+        """Trace the first rows in an order, with wider errors where noise has chosen them."""
+        sort, limit = relation.input, relation.limit
+        assert isinstance(sort, algebra.Sort)
+        assert isinstance(limit, int)
+        order, source = self._read(sort)
+        count = relation.offset + limit
+        source = widen_first(source, order, count, self.selection, self.identities)
+        rows = _chosen(source.over(replace(order, input=source.relation)), sort)
+        first = _chosen(rows.over(replace(relation, input=rows.relation)), relation)
+        if source.selected or not rows.shuffled or relation.offset:
+            return first
+        by = source.rewritten(order.keys[0].expression)
+        return replace(first.repeated(), first_by=by)
 
     def _read(self, relation: OneInput) -> tuple[OneInput, Traced]:
         """Return the relation with stated errors as columns, and its traced input."""
@@ -320,6 +331,7 @@ class _Tracer:
         regrouped = False
         keys = (key.expression for key in relation.keys)
         within = source.within(frozenset(key.id for key in keys if isinstance(key, tree.Ref)))
+        within = replace(within, first_by=None) if relation.keys else within
         for key in relation.keys:
             if source.rewritten(key.expression) is not None:
                 regrouped = True
@@ -483,12 +495,13 @@ def _chosen(traced: Traced, relation: algebra.Filter | algebra.Sort | algebra.Li
     match relation:
         case algebra.Filter():
             selected = traced.selected or traced.is_noisy(relation.predicate)
-            return replace(traced, whole=False, selected=selected)
+            return replace(traced, whole=False, selected=selected, first_by=None)
         case algebra.Sort():
             noisy = traced.selected or traced.is_noisy(*(key.expression for key in relation.keys))
             return replace(traced, shuffled=noisy)
         case algebra.Limit():
-            return replace(traced, whole=False, selected=traced.selected or traced.shuffled)
+            selected = traced.selected or traced.shuffled
+            return replace(traced, whole=False, selected=selected, first_by=None)
         case _:
             assert_never(relation)
 

@@ -45,12 +45,26 @@ def argument_error(
     how.
     """
     others = children(call)[1:]
-    if not call.args or call.distinct or source.selected or source.is_noisy(*others):
+    if not call.args or call.distinct or source.is_noisy(*others):
+        return None
+    if source.selected and not _adds_first_rows(source, call):
         return None
     skips = isinstance(call, tree.WindowCall) and call.ignore_nulls
     if skips and not source.is_certain(call.args[0]):
         return None
     return source.error_in_total(call.args[0])
+
+
+def _adds_first_rows(source: Traced, call: tree.AggregateCall | tree.WindowCall) -> bool:
+    """Test whether a call adds the number by which its rows are the first, over all of them.
+
+    The sum of the first rows moves by no more than their widened errors together: noise changes a
+    sum of the largest numbers by no more than the sum of as many of its own largest ones.
+    """
+    if not isinstance(call, tree.AggregateCall) or call.filter is not None:
+        return False
+    value = source.rewritten(call.args[0])
+    return call.function in ("sum", "avg") and value is not None and value == source.first_by
 
 
 def error_of_many(
