@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
@@ -15,6 +15,7 @@ from dpsql.interfaces.cli.budget_sheet import budgets_text
 from dpsql.ledgers import Ceiling, book, debits
 from dpsql.ledgers.chain import START, State
 from dpsql.ledgers.sqlite import SqliteLedger
+from dpsql.ledgers.store import SqliteStore
 from dpsql.ledgers.windows import LossSums
 from dpsql.model.errors import LedgerError, Refused
 from dpsql.model.periods import ChargedPeriods
@@ -173,6 +174,35 @@ def test_an_answer_of_another_rule_is_not_shared(path: Path) -> None:
         for periods in (None, ChargedPeriods(OTHER, ("2026-Q3",), "")):
             with pytest.raises(LedgerError, match="other periods"):
                 ledger.share(["q1"], charge("q2", analyst="bob", periods=periods))
+
+
+def overlooked(path: Path) -> list[str]:
+    """What a ledger overlooks: a charge or a refresh of another process, an old file."""
+    read = ChargedPeriods(RULE, ("2026-08",), "")
+    with ExitStack() as stack:
+        opened_twice = [SqliteLedger.open(str(path)) for _ in range(2)]
+        own, other = (stack.enter_context(closing(each)) for each in opened_twice)
+        before = own.spent_in("default", read)
+        kit.back_up(path)
+        other.charge(charge("q1", periods=read))
+        wrong = ["charge"] * (own.spent_in("default", read) == before)
+        assert own.period_versions(RULE.text) == ()
+        other.refresh_periods(RULE.text, ["2026-08"])
+        wrong += ["refresh"] * (own.period_versions(RULE.text) == ())
+        kit.roll_back(path)
+        with suppress(LedgerError):
+            own.spent_in("default", read)
+            wrong.append("rollback")
+    return wrong
+
+
+def test_what_others_charged_or_rolled_back_is_seen(path: Path) -> None:
+    assert overlooked(path) == []
+
+
+def test_wrong_twin_a_ledger_that_looks_once(path: Path, monkeypatch: Patch) -> None:
+    monkeypatch.setattr(SqliteStore, "stamp", lambda _: "the same")
+    assert overlooked(path) == ["charge", "refresh", "rollback"]
 
 
 # --- the proxy ---

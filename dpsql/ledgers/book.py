@@ -12,6 +12,7 @@ from typing import Any
 
 from dpsql.ledgers import chain
 from dpsql.ledgers.chain import link
+from dpsql.ledgers.delegates import names_below
 from dpsql.ledgers.ledger_store import LedgerSession, Store
 from dpsql.ledgers.mark import check_mark
 from dpsql.ledgers.store import RESTORE
@@ -85,6 +86,20 @@ class Book:
         """Return the window to which a charge at this moment counts."""
         state = self.state
         return window_now(state.windows.get(calendar.text), calendar, self._clock(), state.sums)
+
+    def latest(
+        self, kind: chain.EntryKind, limit: int, analyst: str | None, of: tuple[object, ...]
+    ) -> list[chain.EntryRow]:
+        """Return the newest entries of a kind, of an analyst with all agents and of a budget, if
+        any, in a period.
+        """
+        names = [] if analyst is None else sorted(names_below(self.state.delegations, (analyst,)))
+        whom = f"analyst IN ({', '.join('?' * len(names))}) AND " if names else ""
+        condition = f"{whom}budget = coalesce(?, budget) AND time >= ? AND time < ?"
+        rows = self.find(kind, condition, *names, *of, limit=limit)
+        for row in rows:
+            self.confirm(row)
+        return rows
 
     def append(self, kind: chain.EntryKind, **columns: Any) -> None:
         """Append one entry, and a checkpoint if one is due."""

@@ -18,7 +18,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from hashlib import sha256
 from operator import itemgetter
-from typing import Self
+from typing import Any, Self
 
 from dpsql.ledgers import (
     Ceiling,
@@ -35,7 +35,7 @@ from dpsql.ledgers import (
     debits,
 )
 from dpsql.ledgers.book import EPOCH, LARGEST, Book
-from dpsql.ledgers.chain import START, EntryKind, EntryRow, State
+from dpsql.ledgers.chain import START, EntryKind, State
 from dpsql.ledgers.codec import (
     canonical,
     decode_answer,
@@ -79,7 +79,7 @@ class StoredLedger:
 
     def __init__(self, store: Store, clock: Callable[[], datetime] = utc_now) -> None:
         self._store, self._clock = store, clock
-        self._state = START
+        self._state, self._stamp = START, object()
         self._closed = False
 
     @classmethod
@@ -311,12 +311,12 @@ class StoredLedger:
         self, budget: str | None, periods: ChargedPeriods, analysts: frozenset[str] | None = None
     ) -> tuple[Loss, ...]:
         """Return the spending of a budget in periods of people; see `Ledger.spent_in`."""
-        with self._reading() as book:
+        with self._unchanged() as book:
             return book.state.spent_in(budget, periods.rule.text, periods.names, analysts)
 
     def window(self, renews: Calendar) -> CurrentWindow:
         """Return the present window of a calendar; see `Ledger.window`."""
-        with self._reading() as book:
+        with self._unchanged() as book:
             return _current(book, renews)
 
     def confirmed(self) -> dict[str, Ceiling]:
@@ -349,7 +349,7 @@ class StoredLedger:
         """Return the latest charges, newest first; see `Ledger.history`."""
         of = budget, _moment(since, 0), _moment(until, LARGEST)
         with self._reading() as book:
-            charges = _latest(book, EntryKind.CHARGE, limit, analyst, of)
+            charges = book.latest(EntryKind.CHARGE, limit, analyst, of)
             return tuple(
                 read_charge(row, remembered=book.answered(row.query_id)) for row in charges
             )
@@ -366,7 +366,7 @@ class StoredLedger:
         """Return received answers of others, newest first; see `Ledger.shares`."""
         of = budget, _moment(since, 0), _moment(until, LARGEST)
         with self._reading() as book:
-            return tuple(map(read_share, _latest(book, EntryKind.SHARED, limit, analyst, of)))
+            return tuple(map(read_share, book.latest(EntryKind.SHARED, limit, analyst, of)))
 
     def acts(self, limit: int = 20) -> tuple[OwnerAct, ...]:
         """Return the owner's last acts; see `Ledger.acts`."""
@@ -388,7 +388,7 @@ class StoredLedger:
 
     def period_versions(self, rule: str) -> tuple[tuple[str, int], ...]:
         """Return the data versions of refreshed periods; see `Ledger.period_versions`."""
-        with self._reading() as book:
+        with self._unchanged() as book:
             refreshed = book.state.refreshed
         others = sum(n - 1 for of in refreshed if of != rule for n in refreshed[of].values())
         of_others = (("", others),) if others else ()
@@ -474,6 +474,23 @@ class StoredLedger:
                 yield book
             if self._store.has_hosts:  # what others charged must not be missing later
                 self._move_mark(opened, book.state)
+
+    @contextmanager
+    def _unchanged(self) -> Iterator[Book]:
+        """Yield a book of the state that was verified last, unless the store changed since."""
+        with ExitStack() as stack:
+            stack.enter_context(self._store.failing_closed())
+            stack.enter_context(_CALLS)
+            stamp = None if self._store.has_hosts else self._store.stamp()
+            if stamp is None or stamp != self._stamp:
+                yield stack.enter_context(self._reading())
+                self._stamp = stamp
+                return
+            self._require_open()
+            nothing: Any = None
+            book = self._book(nothing)
+            book.state = self._state
+            yield book
 
     @contextmanager
     def _verified(self, opened: LedgerSession, *, write: bool) -> Iterator[Book]:
@@ -577,21 +594,6 @@ def _current(book: Book, renews: Calendar) -> CurrentWindow:
     """Return the window of a calendar to which charges now count."""
     name = book.current_window(renews).name
     return CurrentWindow(renews, name, waits=name != renews.window_at(book.moment()))
-
-
-def _latest(
-    book: Book, kind: EntryKind, limit: int, analyst: str | None, of: tuple[object, ...]
-) -> list[EntryRow]:
-    """Return the newest entries of a kind, of an analyst with all agents and of a budget, if any,
-    in a period.
-    """
-    names = [] if analyst is None else sorted(names_below(book.state.delegations, (analyst,)))
-    whom = f"analyst IN ({', '.join('?' * len(names))}) AND " if names else ""
-    condition = f"{whom}budget = coalesce(?, budget) AND time >= ? AND time < ?"
-    rows = book.find(kind, condition, *names, *of, limit=limit)
-    for row in rows:
-        book.confirm(row)
-    return rows
 
 
 def _moment(at: datetime | None, otherwise: int) -> int:
