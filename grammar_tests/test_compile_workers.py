@@ -117,7 +117,7 @@ def everything(proxy: Proxy, sql: str) -> Any:
     questions = compiler.questions(asked)
     shown = compiler.described(asked, asked.account.epsilon, (questions or ("",))[0])
     plan = compiler.prepared(asked)
-    return plain((asked.account, asked.precision, asked.explain, plan, questions, shown))
+    return plain((asked.account, asked.precision, plan, questions, shown))
 
 
 # --- the same plans ---

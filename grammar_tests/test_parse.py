@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-from dpsql.dialects.reading.parse import parse
+from dpsql.dialects.reading.parse import parse, parse_any
+from dpsql.dialects.reading.request_options import read_explain
+from dpsql.dialects.statements.commands import Explain
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import (
     BOOLEAN,
@@ -36,6 +38,7 @@ from dpsql.model.tree import (
     SetOperation,
     SortKey,
     Star,
+    Statement,
     TableName,
     Value,
     WindowCall,
@@ -349,14 +352,21 @@ def test_set_operations_bind_as_in_sql() -> None:
 
 def test_explain_and_options() -> None:
     sql = "EXPLAIN /* x */ PRIVACY SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 0.5) a FROM t"
-    statement = parse(sql)
-    assert (statement.explain, statement.epsilon) == (PlanForm.SHORT, Decimal("0.5"))
+    form, statement = explained(sql)
+    assert (form, statement.epsilon) == (PlanForm.SHORT, Decimal("0.5"))
     assert isinstance(statement.query, Select)
     (only,) = statement.query.items
     assert isinstance(only.expression, Name)
     assert sql[only.expression.span.start] == "a"
     plain = parse("SELECT WITH DIFFERENTIAL_PRIVACY a FROM t")
-    assert (plain.explain, plain.epsilon) == (None, None)
+    assert (read_explain("SELECT a FROM t"), plain.epsilon) == (None, None)
+
+
+def explained(sql: str) -> tuple[PlanForm, Statement]:
+    """The form of an EXPLAIN, and its query."""
+    said = parse_any(sql, "duckdb", (), datetime.now(UTC))
+    assert isinstance(said, Explain)
+    return said.form, parse(said.inner(sql))
 
 
 @pytest.mark.parametrize(
@@ -372,17 +382,16 @@ def test_explain_and_options() -> None:
 )
 @pytest.mark.parametrize("query", ["SELECT a FROM t", "(SELECT a FROM t)"])
 def test_explain_takes_options(options: str, form: PlanForm, query: str) -> None:
-    statement = parse(f"EXPLAIN PRIVACY {options} {query}")
-    assert statement.explain is form
-    assert statement.query == parse(query).query
-    assert parse(f"EXPLAIN {options} {query}") == statement
+    assert explained(f"EXPLAIN PRIVACY {options} {query}") == (form, parse(query))
+    assert explained(f"EXPLAIN {options} {query}") == (form, parse(query))
 
 
 @pytest.mark.parametrize(
     "options", ["(COSTS off)", "(COSTS, SETTINGS on, SUMMARY)", "(ANALYZE off, TIMING 0)"]
 )
 def test_plain_explain_takes_what_changes_nothing(options: str) -> None:
-    assert parse(f"EXPLAIN {options} SELECT a FROM t") == parse("EXPLAIN PRIVACY SELECT a FROM t")
+    query = "SELECT a FROM t"
+    assert explained(f"EXPLAIN {options} {query}") == (PlanForm.SHORT, parse(query))
 
 
 @pytest.mark.parametrize(
@@ -398,11 +407,13 @@ def test_plain_explain_takes_what_changes_nothing(options: str) -> None:
         ("EXPLAIN (FORMAT XML) SELECT 1", Reason.BAD_OPTION, "FORMAT"),
         ("EXPLAIN VERBOSE ANALYZE SELECT 1", Reason.UNSUPPORTED_STATEMENT, "ANALYZE"),
         ("EXPLAIN analyse SELECT 1", Reason.UNSUPPORTED_STATEMENT, "EXPLAIN"),
+        ("explain EXPLAIN SELECT 1", Reason.UNSUPPORTED_STATEMENT, "EXPLAIN"),
+        ("EXPLAIN PRIVACY DROP TABLE t", Reason.UNSUPPORTED_STATEMENT, "DROP"),
     ],
 )
 def test_other_options_of_explain_are_refused(text: str, reason: Reason, place: str) -> None:
     with pytest.raises(Refused) as caught:
-        parse(text)
+        explained(text)
     span = caught.value.span
     assert (caught.value.reason, text[span.start : span.stop]) == (reason, place)
 

@@ -38,7 +38,7 @@ PLACES = {
         "‹SHOW› TABLES",
         "‹CALL› x()",
         "‹EXPLAIN› ANALYZE SELECT 1",
-        "EXPLAIN PRIVACY ‹DROP› TABLE t",
+        "‹EXPLAIN› PRIVACY DROP TABLE t",
         "SELECT 1; ‹SELECT› 2",
     ],
     Reason.UNSUPPORTED_SYNTAX: [

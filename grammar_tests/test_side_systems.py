@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from dpsql.dialects.postgres.words import Piece
-from dpsql.dialects.reading.parse import parse_any
-from dpsql.dialects.statements.commands import Ask
+from dpsql.dialects.reading.parse import parse, parse_any
+from dpsql.dialects.statements.commands import Ask, Explain
 from dpsql.dialects.statements.creations import Drop
 from dpsql.dialects.statements.statement_table import session_command
 from dpsql.ledgers import Charge
@@ -146,9 +146,11 @@ def test_every_interface_reads_a_systems_statement_by_the_one_table(kind: str) -
     assert parse_any(text, "postgres", (), INSTANT) == Drop(kind, "m")
     for unread in (text, f"DROP {kind}", f"CREATE {kind} m AS"):
         assert isinstance(session_command(Piece(unread, 0)), Ask), "the proxy reads it, once"
-    for other in (f"DROP {kind}S m", f'DROP "{kind}" m', f"EXPLAIN {text}"):
+    explained = parse_any(f"EXPLAIN {text}", "postgres", (), INSTANT)
+    assert isinstance(explained, Explain)
+    for other in (f"DROP {kind}S m", f'DROP "{kind}" m', explained.inner(f"EXPLAIN {text}")):
         with pytest.raises(Refused) as refused:
-            parse_any(other, "postgres", (), INSTANT)
+            parse(other, "postgres")
         assert refused.value.reason is Reason.UNSUPPORTED_STATEMENT
 
 

@@ -6,19 +6,21 @@ which names do not resolve to. It answers others from releases that are paid for
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from dpsql.answering import precision, two_steps
-from dpsql.answering.explain import explained, shown
+from dpsql.answering.explain import explained
 from dpsql.answering.side_systems import OpenSystem, OtherAnswers, Parts
+from dpsql.dialects.statements.commands import Explain, OtherStatement
 from dpsql.dialects.statements.creations import SystemStatement
 from dpsql.model.dataclass import replace
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.system_table import PAID_CALLS
 from dpsql.model.tree import Span, SqlType
 from dpsql.model.vocabulary import Answer, Request
-from dpsql.preparation.explanation import Explanation
+from dpsql.preparation.explanation import SHOWN, Explanation
 from dpsql.preparation.offers import MAKERS
 from dpsql.preparation.question import Question, without_periods
 from dpsql.preparation.signature import Signature
@@ -28,19 +30,15 @@ SIDE = "monitors, releases, reports and synthetic rows"
 
 
 def ask_any(parts: Parts, request: Request) -> Answer:
-    """Return the answer to a SELECT, to EXPLAIN of one, or to a statement of a side system."""
+    """Return the answer to a statement.
+
+    That of EXPLAIN has an explanation, from which its interface writes the rows.
+    """
     compiler, vault = parts.compiler, parts.vault
     try:
         query = _read(parts, request)
         if isinstance(query, Question):
             source = parts.systems.source(parts, query) if query.calls & PAID_CALLS else None
-            if query.explain:
-                plan = (
-                    source.explanation(compiler, vault)
-                    if source
-                    else explained(compiler, vault, query)
-                )
-                return shown(replace(plan, form=query.explain))
             if source is not None:
                 return source.answer(compiler, vault)
             if query.precision is not None:
@@ -49,15 +47,17 @@ def ask_any(parts: Parts, request: Request) -> Answer:
     except Refused as refused:
         other = _instead(parts, request, refused)
     else:
+        if isinstance(query, Explain):
+            return Answer((SHOWN,), (), (), (), explanation=_plan_in_form(parts, request, query))
         system, statement = _of_system(parts, request, query)
         return system.ask(parts, request, statement)
     return other.answer(parts, request)
 
 
-def explain_any(parts: Parts, request: Request) -> Explanation:
-    """Return the plan and the price of a statement."""
+def explain_any(parts: Parts, request: Request, *, only_query: bool = False) -> Explanation:
+    """Return the plan and the price of a statement, or of `only_query`."""
     try:
-        query = _read(parts, request)
+        query = _read(parts, request, only_query=only_query)
         if isinstance(query, Question):
             source = parts.systems.source(parts, query) if query.calls & PAID_CALLS else None
             if source is not None:
@@ -66,23 +66,53 @@ def explain_any(parts: Parts, request: Request) -> Explanation:
     except Refused as refused:
         other = _instead(parts, request, refused)
     else:
+        if isinstance(query, Explain):
+            return _plan_in_form(parts, request, query)
         system, statement = _of_system(parts, request, query)
         return system.explain(parts, request, statement)
     return other.explain(parts, request)
 
 
-def describe_any(
-    parts: Parts, request: Request, places: Sequence[Span], declared: Sequence[SqlType | None]
-) -> Signature:
-    """Return the columns and parameter types of a statement."""
+def _plan_in_form(parts: Parts, request: Request, said: Explain) -> Explanation:
+    """Return the plan that EXPLAIN asks for."""
+    with _explained(request, said) as inner:
+        return replace(explain_any(parts, inner, only_query=True), form=said.form)
+
+
+@contextmanager
+def _explained(request: Request, said: Explain) -> Iterator[Request]:
+    """Yield the query that EXPLAIN is about. An offer of another query begins with EXPLAIN, too."""
     try:
-        said = parts.compiler.describe(request, places, declared, parts.stop)
+        yield replace(request, sql=said.inner(request.sql))
+    except Refused as refused:
+        offer, start = refused.offer, said.start
+        if offer is not None and offer.sql[:start].isspace():
+            refused.offer = replace(offer, sql=request.sql[:start] + offer.sql[start:])
+        raise
+
+
+def describe_any(
+    parts: Parts,
+    request: Request,
+    places: Sequence[Span],
+    declared: Sequence[SqlType | None],
+    *,
+    only_query: bool = False,
+) -> Signature:
+    """Return the columns and parameter types of a statement, or of `only_query`."""
+    describe = parts.compiler.signature if only_query else parts.compiler.describe
+    try:
+        said = describe(request, places, declared, parts.stop)
     except Refused as refused:
         numbered = replace(request, parameters=(1,) * len(places))
         parts, request = _instead(parts, numbered, refused).inside(parts, request)
         return describe_any(parts, request, places, declared)
     if isinstance(said, Signature):
         return said
+    if isinstance(said, Explain):
+        with _explained(request, said) as inner:
+            told = describe_any(parts, inner, places, declared, only_query=True)
+            return replace(told, columns=(SHOWN,))
     system, statement = _of_system(parts, request, said)
     return Signature(system.columns(statement), ())
 
@@ -101,15 +131,16 @@ def _of_system(
     return system, said
 
 
-def _read(parts: Parts, request: Request) -> Question | SystemStatement:
-    """Return the statement of a request.
+def _read(parts: Parts, request: Request, *, only_query: bool = False) -> Question | OtherStatement:
+    """Return the statement of a request; refuse others than `only_query`.
 
     With periods of people its payer is charged in the periods that it reads.
     """
-    read = parts.compiler.statement(request, parts.stop)
-    if parts.compiler.policy.period is None or not isinstance(read, Question):
+    compiler = parts.compiler
+    read = (compiler.read if only_query else compiler.statement)(request, parts.stop)
+    if compiler.policy.period is None or not isinstance(read, Question):
         return read
-    return parts.compiler.in_periods(read)
+    return compiler.in_periods(read)
 
 
 def _instead(parts: Parts, request: Request, refused: Refused) -> OtherAnswers:

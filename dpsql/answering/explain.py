@@ -19,11 +19,11 @@ from dpsql.answering.two_steps import Steps, steps_of, steps_price
 from dpsql.ledgers import PaidAnswer, Stopped, unconfirmed
 from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.notices import Notice, Ranked
-from dpsql.model.vocabulary import Answer, Budget, Column, Event, Loss
+from dpsql.model.vocabulary import Budget, Column, Event, Loss
 from dpsql.policy.restrict import restrict_policy
 from dpsql.preparation.compilation import Compiler
 from dpsql.preparation.describe_blocks import description
-from dpsql.preparation.explanation import SHOWN, Explanation, PlanDescription
+from dpsql.preparation.explanation import Explanation, PlanDescription
 from dpsql.preparation.question import Account, Cost, Question
 from dpsql.vault.vault import Vault
 
@@ -49,13 +49,7 @@ def explained(compiler: Compiler, vault: Vault, query: Question) -> Explanation:
         depends = any(error is not None and isnan(error) for error in plan.expected)
         return replace(plan, forecasts=forecasts(compiler, vault, query)) if depends else plan
 
-    plan = compiler.freely(explain, query.stop)
-    return replace(plan, form=query.explain or plan.form)
-
-
-def shown(explanation: Explanation) -> Answer:
-    """Return the answer to EXPLAIN; its interface writes the rows from the explanation."""
-    return Answer((SHOWN,), (), (), (), explanation=explanation)
+    return compiler.freely(explain, query.stop)
 
 
 def price(compiler: Compiler, vault: Vault, query: Question) -> Loss:

@@ -137,8 +137,6 @@ class TablesAlone:
                 construct=f"{self.kind} together with others",
                 fix=f"Ask about {self.kind} by themselves.",
             ) from None
-        if isinstance(given.explanation, Explanation):
-            return replace(given, explanation=self._doubted(given.explanation))
         doubts = Repeated(unknown_errors(given.columns), len(given.rows))
         payer = account(self.compiler.policy, request.analyst, chain=request.chain)
         payer = replace(payer, epsilon=self.paid.epsilon)

@@ -30,6 +30,7 @@ from dpsql.answering.shared_answers import shared
 from dpsql.compiler.plan.prepared import Prepared, WideTable
 from dpsql.consistency.joint_shares import JointAnswer, JointShares
 from dpsql.consistency.residuals import AskedCells
+from dpsql.dialects.statements.commands import Explain
 from dpsql.engines import Stop
 from dpsql.ledgers import PaidAnswer
 from dpsql.mechanisms import standard_deviation
@@ -185,8 +186,10 @@ def read(compiler: Compiler, request: Request, stop: Stop) -> Question:
 
     Raises `Refused`, also for a statement without a price before it is asked.
     """
-    query = compiler.read(request, stop)
-    if query.explain:
+    said = compiler.statement(request, stop)
+    text = said.inner(request.sql) if isinstance(said, Explain) else request.sql
+    query = compiler.read(replace(request, sql=text), stop)
+    if text != request.sql:
         raise Refused(Reason.UNSUPPORTED_SYNTAX, construct="EXPLAIN beside other statements")
     if query.precision is not None:
         why = "a relative error has no price before it is asked"

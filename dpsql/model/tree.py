@@ -546,7 +546,7 @@ class PlanForm(StrEnum):
 class Statement:
     """A parsed request. `epsilon`, `min_units` (the fewest units of a released private key),
     `max_error` ("5%" is relative), `confidence`, `nonnegative` (counts), `mechanism`, `memory`
-    and `keys` (names) are values of OPTIONS. `explain` is the form of EXPLAIN PRIVACY.
+    and `keys` (names) are values of OPTIONS.
     `divided` says that an aggregate names its own epsilon. Tables without a schema are searched
     along `search_path`. `instant` is the value of NOW(). The statement `reads_clock` by a
     function, or `says_now` in a text that may be a time. With `empty_rows`, a request for one
@@ -556,7 +556,6 @@ class Statement:
 
     query: Query
     epsilon: Decimal | None = None
-    explain: PlanForm | None = None
     min_units: int | None = None
     max_error: str | None = None
     confidence: Decimal | None = None

@@ -13,7 +13,7 @@ from dpsql.compiler.plan.prepared import Prepared
 from dpsql.compiler.resolve.called_formulas import formula_calls
 from dpsql.dialects.reading.parse import parse_any
 from dpsql.dialects.reading.request_options import not_a_query
-from dpsql.dialects.statements.creations import SystemStatement
+from dpsql.dialects.statements.commands import OtherStatement
 from dpsql.engines import Stop
 from dpsql.engines.limited import limited
 from dpsql.model.bounded_cache import BoundedCache
@@ -49,7 +49,7 @@ class Compiler:
 
     def __init__(self, policy: Policy, public: PublicTables) -> None:
         self.policy, self.public = policy, public
-        self._statements: BoundedCache[Statement | SystemStatement] = BoundedCache(
+        self._statements: BoundedCache[Statement | OtherStatement] = BoundedCache(
             REMEMBERED_PLANS, lambda _: 1
         )
         self._plans = plans_of(REMEMBERED_PLANS)
@@ -70,10 +70,10 @@ class Compiler:
                 if same is not None:
                     self._plans.put(key, same)
 
-    def statement(self, request: Request, stop: Stop) -> Question | SystemStatement:
+    def statement(self, request: Request, stop: Stop) -> Question | OtherStatement:
         """Return the question of a request: who pays, and how much epsilon for its precision.
 
-        It is a statement of a side system if the text is one. Raises `Refused` for an invalid
+        Returns another statement than a query itself. Raises `Refused` for an invalid
         statement or an epsilon that the analyst may not pay, and `Failed` if reading takes too long
         or is stopped.
         """
@@ -90,7 +90,7 @@ class Compiler:
         """Return the request with its time rounded down to the public grid."""
         return replace(request, at=self.policy.limits.time_resolution.floor(request.at))
 
-    def _read(self, request: Request, stop: Stop) -> Question | SystemStatement:
+    def _read(self, request: Request, stop: Stop) -> Question | OtherStatement:
         statement = self._parsed(request)
         if not isinstance(statement, Statement):
             return statement
@@ -102,7 +102,6 @@ class Compiler:
             request,
             payer,
             stop,
-            statement.explain,
             optioned,
             memory=memory,
             calls=statement.calls,
@@ -220,14 +219,14 @@ class Compiler:
         places: Sequence[Span],
         declared: Sequence[SqlType | None],
         stop: Stop,
-    ) -> Signature | SystemStatement:
+    ) -> Signature | OtherStatement:
         """Return the types of results and parameters; see `dpsql.preparation.signature`.
 
-        Returns a statement of a side system itself.
+        Returns another statement than a query itself.
         """
         policy = restrict_to(self.policy, request.analyst, request.chain)
 
-        def read() -> Signature | SystemStatement:
+        def read() -> Signature | OtherStatement:
             with withheld_names(policy, request.sql):
                 return signature(self.on_grid(request), policy, places, declared)
 
@@ -279,7 +278,7 @@ class Compiler:
     def close(self) -> None:
         """Do nothing: there is nothing to stop."""
 
-    def _parsed(self, request: Request) -> Statement | SystemStatement:
+    def _parsed(self, request: Request) -> Statement | OtherStatement:
         key = text_key(request)
         statement = self._statements.get(key)
         if statement is None:

@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any, Self, TypeAlias, TypeVar
 
 from dpsql.compiler.plan.prepared import Prepared
-from dpsql.dialects.statements.creations import SystemStatement
+from dpsql.dialects.statements.commands import OtherStatement
 from dpsql.engines import Engine, EngineFailed, Stop
 from dpsql.engines.limited import Following
 from dpsql.engines.priority import NICENESS
@@ -65,10 +65,9 @@ class Begun:
     description. A statement of a side system has neither.
     """
 
-    query: Question | SystemStatement
+    query: Question | OtherStatement
     wanting: ColumnBounds
     plan: Packed | None = None
-    description: bytes = b""
 
 
 class CompilerDesk:
@@ -93,13 +92,7 @@ class CompilerDesk:
             return self._of_now(Begun(query, ()))
         begun = Begun(replace(query, stop=Stop()), compiler.wanting(query))
         if not begun.wanting:
-            plan = self._packed(query)
-            if query.explain:
-                question = (plan.questions or ("",))[0]
-                shown = compiler.described(query, query.account.epsilon, question)
-                begun = replace(begun, description=_bytes(shown))
-                plan = replace(plan, body=b"")
-            begun = replace(begun, plan=plan)
+            begun = replace(begun, plan=self._packed(query))
         return self._of_now(begun)
 
     def packed(self, query: Question, *, stop: Stop) -> tuple[Identity, Packed]:
@@ -132,7 +125,7 @@ class CompilerDesk:
         declared: Sequence[SqlType | None],
         *,
         stop: Stop,
-    ) -> tuple[Identity, Signature | SystemStatement]:
+    ) -> tuple[Identity, Signature | OtherStatement]:
         """Return the result of `Compiler.describe`."""
         return self._of_now(self._compiler.describe(request, places, declared, stop))
 
@@ -260,12 +253,12 @@ class CompilerPool(Compiler):
         places: Sequence[Span],
         declared: Sequence[SqlType | None],
         stop: Stop,
-    ) -> Signature | SystemStatement:
+    ) -> Signature | OtherStatement:
         """Return the types of results and parameters; see `Compiler.describe`."""
         of, request = (tuple(places), tuple(declared)), self.on_grid(request)
         roles = roles_of(self.policy, request.analyst, request.chain)
         key = "describe", text_key(request), roles, of
-        signature: Signature | SystemStatement = self._once(key, stop, ("describe", request, *of))
+        signature: Signature | OtherStatement = self._once(key, stop, ("describe", request, *of))
         return signature
 
     def offer(self, request: Request, refused: Refused, stop: Stop) -> Offer | None:
@@ -287,7 +280,7 @@ class CompilerPool(Compiler):
         answer: T = self.freely(lambda: self._ask(self._work, stop, "apart", step), stop)
         return answer
 
-    def _read(self, request: Request, stop: Stop) -> Question | SystemStatement:
+    def _read(self, request: Request, stop: Stop) -> Question | OtherStatement:
         work = self._work
         key = "read", text_key(request), request.analyst, request.epsilon, request.precision
         entry = work.entries.get(key)
@@ -297,7 +290,7 @@ class CompilerPool(Compiler):
             work.entries.put(key, entry)
             if isinstance(begun.query, Question):
                 self._keep(work, begun.query, begun)
-        said: Question | SystemStatement = entry.value
+        said: Question | OtherStatement = entry.value
         return replace(said, request=request, stop=stop) if isinstance(said, Question) else said
 
     def _keep(self, work: _Work, query: Question, begun: Begun) -> None:
@@ -307,10 +300,6 @@ class CompilerPool(Compiler):
         if begun.plan is None:
             return
         work.entries.put(place, _Kept(begun.plan, _FLAT + len(begun.plan.body)))
-        question = (begun.plan.questions or ("",))[0]
-        if begun.description:
-            shown = "described", place, query.account.epsilon, question
-            work.entries.put(shown, _Kept(begun.description, len(begun.description)))
 
     def _packed(self, work: _Work, query: Question) -> Packed:
         """Return the pickled plan with its bytes, which may be missing after a mere description."""

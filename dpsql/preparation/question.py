@@ -27,7 +27,6 @@ from dpsql.model.origins import DerivedColumns
 from dpsql.model.periods import ChargedPeriods, PeriodRule, condition_without, describe_blocks
 from dpsql.model.query_options import KeyAim, Memory, Precision, sensible
 from dpsql.model.table_names import unknown_name
-from dpsql.model.tree import PlanForm
 from dpsql.model.vocabulary import Spending
 from dpsql.policy.restrict import Roles, roles_of
 
@@ -389,7 +388,7 @@ class ReleasedBounds:
 class Question:
     """A request with its payer, and the request to stop it.
 
-    `explain` is the form in which its plan is asked for instead. `optioned` means that its text
+    `optioned` means that its text
     names an epsilon or a mechanism. `precision` is a relative error; the account's epsilon is its
     first try. `bounds` were found privately for columns without declared ones, `norms` for
     contributions. With `polls`, it is the question of these polls, which find some of them. With
@@ -403,7 +402,6 @@ class Question:
     request: vocabulary.Request
     account: Account
     stop: Stop
-    explain: PlanForm | None = None
     optioned: bool = False
     precision: Precision | None = None
     bounds: tuple[ReleasedBounds, ...] = ()

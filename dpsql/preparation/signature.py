@@ -19,14 +19,13 @@ from dpsql.compiler.resolve.scopes import Identities
 from dpsql.compiler.resolve.typing import COERCING, type_of
 from dpsql.dialects.postgres.words import words
 from dpsql.dialects.reading.parse import parse_any
-from dpsql.dialects.statements.creations import SystemStatement
+from dpsql.dialects.statements.commands import OtherStatement
 from dpsql.model import tree
 from dpsql.model.algebra import Relation
 from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import Refused
 from dpsql.model.vocabulary import Column, Policy, Request
 from dpsql.model.walk import expressions, relations, walk
-from dpsql.preparation.explanation import SHOWN
 
 _TEXTS = ("2000-01-01", "month")
 _GUESSES: tuple[tree.Parameter, ...] = (None, 1, *_TEXTS)
@@ -55,11 +54,11 @@ def signature(
     policy: Policy,
     places: Sequence[tree.Span],
     declared: Sequence[tree.SqlType | None],
-) -> Signature | SystemStatement:
+) -> Signature | OtherStatement:
     """Return the signature of the request's SELECT, with a `?` at each of `places` of its text.
 
-    `declared` are the types that the client fixed, None if it did not. Returns a statement of a
-    side system itself. Raises `Refused` if the text is wrong for all parameters.
+    `declared` are the types that the client fixed, None if it did not. Returns another statement
+    than a query itself. Raises `Refused` if the text is wrong for all parameters.
     """
     arrays, every = _arrays(request.sql), pairwise(words(request.sql))
     counts = {word.start for before, word in every if before.value in _COUNTING}
@@ -88,8 +87,7 @@ def signature(
             kind or _settled(kinds.get(place.start), value)
             for place, kind, value in zip(places, declared, values, strict=True)
         )
-        shown = statement.explain is not None
-        return Signature((SHOWN,) if shown else told_columns(resolved.relation, policy), types)
+        return Signature(told_columns(resolved.relation, policy), types)
 
 
 def with_context(statement: tree.Statement, request: Request) -> tree.Statement:

@@ -105,7 +105,6 @@ def _statement(request: OptionedQuery, result: Query, origin: Origin) -> Stateme
     return Statement(
         query=result,
         epsilon=request.epsilon,
-        explain=request.explain,
         min_units=request.min_units,
         max_error=request.max_error,
         confidence=request.confidence,

@@ -7,7 +7,7 @@ from datetime import datetime
 from dpsql.dialects.reading import from_sqlglot
 from dpsql.dialects.reading.other_dialects import with_known_quotes
 from dpsql.dialects.reading.request_options import OptionedQuery, divided, not_a_query, read_request
-from dpsql.dialects.statements.creations import SystemStatement
+from dpsql.dialects.statements.commands import OtherStatement
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.public_times import now
 from dpsql.model.tree import Expression, Parameter, Select, Span, Statement
@@ -42,8 +42,10 @@ def parse(
 
 def parse_any(
     text: str, dialect: str, parameters: tuple[Parameter, ...], instant: datetime
-) -> Statement | SystemStatement:
-    """Return the one SELECT in `text`, or its statement of a side system; raises as `parse`.
+) -> Statement | OtherStatement:
+    """Return the one SELECT in `text`, its EXPLAIN, or its statement of a side system.
+
+    Raises as `parse` does.
 
     >>> parse_any("DROP MODEL m", "duckdb", (), now())
     Drop(kind='model', name='m')

@@ -1,6 +1,6 @@
 """Syntax around the query: EXPLAIN [PRIVACY] (…), OPTIONS(name = …), the kind of statement.
 
-Both forms are read from the text and then replaced by spaces, so that every offset stays valid.
+A place in the query is its place in the whole text.
 GoogleSQL's named arguments of aggregates are taken out of the tokens, because no engine's grammar
 has them. A call finds its own by the place of its name.
 """
@@ -18,7 +18,7 @@ from sqlglot import Token, TokenType
 from dpsql.dialects.reading.interval_tokens import with_made
 from dpsql.dialects.reading.token_words import is_word, marks_of, span_of
 from dpsql.dialects.reading.tokens import skip_gap, tokenize
-from dpsql.dialects.statements.creations import SystemStatement
+from dpsql.dialects.statements.commands import Explain, OtherStatement
 from dpsql.dialects.statements.statement_table import read_system_statement
 from dpsql.model.dataclass import dataclass, field, replace
 from dpsql.model.errors import Reason, Refused
@@ -59,9 +59,6 @@ _STATEMENTS = frozenset(
 _QUERIES = frozenset({"SELECT", "WITH", "(", "FROM", "TABLE", "VALUES", "PIVOT", "UNPIVOT"})
 """First words of queries."""
 
-_OF_SYSTEMS = ("CREATE", "DROP")
-"""First words of statements of side systems."""
-
 
 @dataclass(frozen=True, slots=True)
 class OptionedQuery:
@@ -70,7 +67,6 @@ class OptionedQuery:
     text: str
     tokens: tuple[Token, ...]
     epsilon: Decimal | None
-    explain: PlanForm | None
     min_units: int | None = None
     max_error: str | None = None
     confidence: Decimal | None = None
@@ -81,15 +77,14 @@ class OptionedQuery:
     named: Mapping[int, Named] = field(default_factory=dict)
 
 
-def read_request(text: str, dialect: str, written: str) -> OptionedQuery | SystemStatement:
-    """Split a text into its query and options, or read a statement of a side system.
+def read_request(text: str, dialect: str, written: str) -> OptionedQuery | OtherStatement:
+    """Split a text into its query and options, or read EXPLAIN or a statement of a side system.
 
     `written` is the text with the quotes of its dialect. Refuses other texts.
     """
-    rest, explain = _without_explain(text)
-    if (said := _other_statement(rest, written)) is not None:
+    if (said := _other_statement(text, written)) is not None:
         return said
-    tokens = tokenize(rest, dialect)
+    tokens = tokenize(text, dialect)
     ended = False
     for token in tokens:
         if token.token_type is TokenType.SEMICOLON:
@@ -106,10 +101,9 @@ def read_request(text: str, dialect: str, written: str) -> OptionedQuery | Syste
     if TokenType.FARROW in marks:
         tokens, named = without_named(tokens, allowed=tokens != before)
     return OptionedQuery(
-        text=rest,
+        text=text,
         tokens=tokens,
         epsilon=options.get("epsilon"),
-        explain=explain,
         min_units=options.get("min_privacy_units_per_group"),
         max_error=options.get("max_error"),
         confidence=options.get("confidence"),
@@ -137,11 +131,15 @@ def divided(text: str, dialect: str) -> tuple[Span, ...]:
     return tuple(spans)
 
 
-def _without_explain(text: str) -> tuple[str, PlanForm | None]:
-    """Return the text with EXPLAIN [PRIVACY] and its options blanked, and the form of the plan."""
+def read_explain(text: str) -> Explain | None:
+    """Read EXPLAIN [PRIVACY] and its options; None for another text. Raises `Refused`.
+
+    >>> read_explain("EXPLAIN (FORMAT JSON) SELECT 1")
+    Explain(form=<PlanForm.JSON: 'json'>, start=21)
+    """
     explain = _word_at(text, 0)
     if explain.group().upper() != "EXPLAIN":
-        return text, None
+        return None
     behind = _word_at(text, explain.end())
     if behind.group().upper() in _RUNS:
         construct, fix = "EXPLAIN ANALYZE", "EXPLAIN alone runs nothing, and is free."
@@ -151,7 +149,7 @@ def _without_explain(text: str) -> tuple[str, PlanForm | None]:
         form, end = _form(text, behind.end(), _FORMS)
     else:
         form, end = _form(text, explain.end(), _FORMS | _IDLE)
-    return " " * end + text[end:], form
+    return Explain(form, end)
 
 
 def _form(text: str, start: int, forms: Mapping[tuple[str, str], PlanForm]) -> tuple[PlanForm, int]:
@@ -187,18 +185,26 @@ def _word_at(text: str, start: int) -> re.Match[str]:
     return word
 
 
-def _other_statement(text: str, written: str) -> SystemStatement | None:
-    """Return a statement of a side system; None for a query. Refuses other statements."""
+def _other_statement(text: str, written: str) -> OtherStatement | None:
+    """Return EXPLAIN or a statement of a side system; None for a query. Refuses others."""
     first = _word_at(text, 0)
     word, span = first.group().upper(), Span(first.start(), first.end())
     if word in _QUERIES:
         return None
     if word in _STATEMENTS:
-        said = read_system_statement(written) if word in _OF_SYSTEMS else None
+        said = _READERS_OF[word](written) if word in _READERS_OF else None
         if said is not None:
             return said
         raise Refused(Reason.UNSUPPORTED_STATEMENT, span, construct=word)
     raise Refused(Reason.SYNTAX, span, why="a query begins with SELECT or WITH")
+
+
+_READERS_OF: Mapping[str, Callable[[str], OtherStatement | None]] = {
+    "CREATE": read_system_statement,
+    "DROP": read_system_statement,
+    "EXPLAIN": read_explain,
+}
+"""Readers of other statements than queries, by the first word."""
 
 
 def not_a_query(text: str) -> Refused:

@@ -12,7 +12,7 @@ from typing import TypeAlias
 from dpsql.dialects.postgres.words import Piece
 from dpsql.dialects.statements.creations import SystemStatement
 from dpsql.model.dataclass import dataclass
-from dpsql.model.tree import NOWHERE, Span
+from dpsql.model.tree import NOWHERE, PlanForm, Span
 
 Modes: TypeAlias = tuple[tuple[str, str], ...]
 """Modes of a transaction, as names and values of settings."""
@@ -23,6 +23,18 @@ class Ask:
     """A query or any other text, for the catalogue or the proxy."""
 
     piece: Piece
+
+
+@dataclass(frozen=True, slots=True)
+class Explain:
+    """EXPLAIN [PRIVACY] of the statement that begins at `start`, with the plan in a `form`."""
+
+    form: PlanForm
+    start: int
+
+    def inner(self, text: str) -> str:
+        """Return the explained statement, at its place in the text."""
+        return " " * self.start + text[self.start :]
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,5 +284,8 @@ Command: TypeAlias = (
 )
 """Query, or statement of a session."""
 
-Statement: TypeAlias = Command | Listing | SystemStatement
+OtherStatement: TypeAlias = Explain | SystemStatement
+"""Statement of the proxy other than a query."""
+
+Statement: TypeAlias = Command | Listing | OtherStatement
 """Any statement."""

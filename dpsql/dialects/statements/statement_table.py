@@ -53,7 +53,7 @@ def session_command(piece: Piece) -> commands.Command:
     """
     said = _of_rows(piece, _ROWS)
     if said is not None and not isinstance(
-        said, commands.Listing | creations.Creation | creations.Drop
+        said, commands.Explain | commands.Listing | creations.Creation | creations.Drop
     ):
         return said
     if tuple(word.value for word in islice(words(piece.text), len(_UNLOCK_ALL) + 1)) == _UNLOCK_ALL:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Protocol
 
 import click
 
-from dpsql.dialects.postgres.words import words
 from dpsql.dialects.statements.commands import Listing
 from dpsql.interfaces.asking import answered
 from dpsql.interfaces.cli.budget_commands import charges_text
@@ -136,8 +135,10 @@ class LocalSession:
 
 def is_plan(sql: str) -> bool:
     """Test whether a statement asks for a plan, which is free."""
+    from dpsql.dialects.reading.request_options import read_explain  # noqa: PLC0415
+
     try:
-        return next(words(sql)).value == "explain"
+        return read_explain(sql) is not None
     except Refused:
         return False
 

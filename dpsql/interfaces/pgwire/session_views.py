@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from dpsql.dialects.postgres.words import Piece, Word, WordKind
+from dpsql.dialects.reading.request_options import read_explain
 from dpsql.dialects.statements.commands import CreateView
 from dpsql.interfaces.pgwire.catalogue.listed_views import View, Views
 from dpsql.interfaces.pgwire.faults import Fault
@@ -30,7 +31,7 @@ def created(command: CreateView, columns: Sequence[WireColumn], views: Views) ->
     twice = next((name for n, name in enumerate(names) if name in names[:n]), None)
     if twice is not None:
         raise Fault("42701", f'column "{twice}" specified more than once')
-    if _query(command.query.words) != 0:
+    if not _begins(command.query.words):
         raise Fault("42601", "a view is the name of a query")
     before = tuple(view for view in views if view.name != command.name)
     if len(before) < len(views) and not command.replace:
@@ -53,8 +54,10 @@ def expanded(piece: Piece, views: Views) -> Piece:
     """
     words = piece.words
     used = [_definition(view) for view in views if _names(words, view.name)]
-    start = _query(words) if used else None
-    if start is None:
+    explained = read_explain(piece.text) if used else None
+    first = 0 if explained is None else explained.start
+    start = next((n for n, word in enumerate(words) if word.start >= first), len(words))
+    if not used or not _begins(words[start:]):
         return piece
     more = words[start].value == "with"
     start += more
@@ -90,18 +93,6 @@ def _defines(words: Sequence[Word], n: int) -> bool:
     return listed or (behind[:1] == ["as"] and behind[1:] in (["("], ["not"], ["materialized"]))
 
 
-def _query(words: Sequence[Word]) -> int | None:
-    """Return the index of the first word of the query, after EXPLAIN with options, or None."""
-    values = [word.value for word in words]
-    n = 0
-    if values[0] == "explain":
-        n = 1
-        while values[n : n + 1] in (["privacy"], ["verbose"]):
-            n += 1
-        if values[n : n + 1] == ["("] and not _begins(values[n + 1 :]):
-            n = values.index(")", n) + 1 if ")" in values[n:] else len(values)
-    return n if _begins(values[n:]) else None
-
-
-def _begins(values: Sequence[str]) -> bool:
-    return bool(values) and values[0] in _QUERIES
+def _begins(words: Sequence[Word]) -> bool:
+    """Test whether words begin a query."""
+    return bool(words) and words[0].value in _QUERIES

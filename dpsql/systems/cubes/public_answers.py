@@ -136,9 +136,7 @@ class ReadTables:
 
         Empty tables are asked first, so that nothing counts for a request that is refused.
         """
-        tried = self.empty.answer(parts, request)
-        if isinstance(tried.explanation, Explanation):
-            return replace(tried, explanation=self._priced(parts, tried.explanation))
+        self.empty.answer(parts, request)
         counted = reduce(add, (table.receive(parts) for table in self.tables))
         loaded = [self._loaded(parts, table) for table in self.tables]
         answer = _alone(parts, self.tables, loaded).answer(parts, request)

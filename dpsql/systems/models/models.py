@@ -256,9 +256,6 @@ def predicted(answer: Answer, predictions: Predictions, outer: Relation | None) 
     notice names the models.
     """
     notices = (*answer.notices, Modelled(predictions.models, predictions.limited))
-    if isinstance(answer.explanation, Explanation):
-        explanation = foreseen(answer.explanation, predictions, outer)
-        return replace(answer, explanation=explanation)
     if answer.receipt is None:
         doubts = Repeated(unknown_errors(answer.columns), len(answer.rows))
         return replace(answer, errors=doubts, margins=doubts, notices=notices)

@@ -28,6 +28,7 @@ from typing import Any, Self
 from dpsql import accountants
 from dpsql.accountants.remaining import rest
 from dpsql.answering.side_systems import Parts
+from dpsql.dialects.statements.commands import Explain
 from dpsql.engines import Stop
 from dpsql.ledgers import Inquiry, Remembered
 from dpsql.mechanisms import margin
@@ -143,8 +144,10 @@ class Desk:
 
         EXPLAIN and OPTIONS are refused, since the monitor is charged as a whole.
         """
-        question = self.compiler.read(request, Stop())
-        if question.explain or question.optioned:
+        said = self.compiler.statement(request, Stop())
+        text = said.inner(request.sql) if isinstance(said, Explain) else request.sql
+        question = self.compiler.read(replace(request, sql=text), Stop())
+        if text != request.sql or question.optioned:
             raise Refused(Reason.UNSUPPORTED_STATEMENT, construct="EXPLAIN or OPTIONS here")
         prepared = self.compiler.prepared(question)
         query = stream(prepared, dialects(self.compiler.policy.database).database)
