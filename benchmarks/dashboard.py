@@ -30,6 +30,7 @@ import duckdb
 
 from benchmarks.common import save, seconds, table
 from benchmarks.drilldowns import SIZES
+from dpsql.answering.together import AskTogether
 from dpsql.model.vocabulary import Answer, Loss, Request
 from dpsql.proxy import Proxy
 from dpsql.systems.cubes.cubes import CreateCube
@@ -188,7 +189,7 @@ def _opened(proxy: Proxy, way: str) -> Iterator[Answer]:
     """The answers to all charts, none of which is filtered."""
     requests = [Request(chart.sql(()), "ana") for chart in CHARTS]
     if way == "plan":
-        answers, _ = proxy.ask_all(requests)
+        answers, _ = proxy.run(AskTogether(requests))
         yield from answers
         return
     if way.startswith("cube"):

@@ -8,28 +8,24 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from decimal import Decimal
 from functools import partial
 from threading import Lock
 from typing import Self, TypeVar
 
 from dpsql.answering import any_statement
-from dpsql.answering.joint_plan import JointPlan, answered, planned
-from dpsql.answering.paid_names import request_of
-from dpsql.answering.side_systems import InPeriods, Parts, SideStatement, SideSystems
+from dpsql.answering.side_systems import OTHER, InPeriods, Parts, ProgramStatement, SideSystems
 from dpsql.engines import Engine, Stop
 from dpsql.engines.limited import Following
 from dpsql.engines.pool import EnginePool
 from dpsql.engines.versions import require_tested
-from dpsql.ledgers import Entry, Ledger, altered, removed
+from dpsql.ledgers import Ledger, altered, removed
 from dpsql.ledgers.open_ledger import open_ledger
 from dpsql.ledgers.refusal_counts import Counts, add_refusals
 from dpsql.model.dataclass import replace
 from dpsql.model.delegation import Chain
-from dpsql.model.errors import DpsqlError, Refused
+from dpsql.model.errors import Refused
 from dpsql.model.public_times import now
 from dpsql.model.table_names import unknown_name
-from dpsql.model.tree import Span, SqlType
 from dpsql.model.vocabulary import (
     Answer,
     Budget,
@@ -43,7 +39,7 @@ from dpsql.policy.bind import vouched_for
 from dpsql.policy.draft import Draft
 from dpsql.policy.guarantee_keys import record_guarantee
 from dpsql.policy.load import load
-from dpsql.policy.restrict import restrict_to, rows_granted
+from dpsql.policy.restrict import restrict_to
 from dpsql.policy.role_sections import WrittenRoles
 from dpsql.preparation.bound_policy import bound, reached, store_present
 from dpsql.preparation.compilation import Compiler
@@ -52,15 +48,10 @@ from dpsql.preparation.explanation import Explanation
 from dpsql.preparation.period_plans import differs_in_periods, period_now, require_refreshable
 from dpsql.preparation.public_data import PublicTables
 from dpsql.preparation.question import Standing, account, ceilings, standings, without_periods
-from dpsql.preparation.signature import Signature
-from dpsql.preparation.withheld_names import is_withheld
 from dpsql.release.release import Sampler
 from dpsql.vault.vault import Vault
 
 T = TypeVar("T")
-
-OTHER = "other statements"
-"""The interface of statements of side systems, in counts of refusals."""
 
 
 class RunningStops:
@@ -72,7 +63,7 @@ class RunningStops:
         self._lock = Lock()
 
     @contextmanager
-    def watched(self, stop: Stop, door: str = OTHER) -> Iterator[Stop]:
+    def watched(self, stop: Stop, door: str) -> Iterator[Stop]:
         """Register a stop until its query ends; count a refusal by interface and reason."""
         self._stops.add(stop)
         try:
@@ -171,8 +162,7 @@ class Proxy:
         charge stays), `Unreachable` or `LedgerError`.
         """
         with self._stops.watched(stop or Stop(), request.door) as registered:
-            request = self._with_chain(request)
-            self._follow_ledger_time()
+            request = replace(request, chain=self.chain(request.analyst))
             return any_statement.ask_any(self.parts(registered), request)
 
     def explain(self, request: Request, stop: Stop | None = None) -> Explanation:
@@ -181,67 +171,17 @@ class Proxy:
 
         Raises `Refused`, or `Failed` if it takes too long or `stop` is requested.
         """
-        with self._stops.watched(stop or Stop(), request.door) as registered:
-            return self._explain(request, registered)
+        return self.run(any_statement.PlanOf(request), stop)
 
-    def _explain(self, request: Request, stop: Stop) -> Explanation:
-        self._follow_ledger_time()
-        return any_statement.explain_any(self.parts(stop), self._with_chain(request))
-
-    def explain_all(
-        self, requests: Sequence[Request], epsilon: Decimal | None = None, stop: Stop | None = None
-    ) -> JointPlan:
-        """Return the joint price of one analyst's statements, and their precision.
-
-        It is for an `epsilon`, or the least price for which each is as precise as alone. Runs
-        nothing, charges nothing. Refusals of single statements are in the plan. Raises as `explain`
-        does.
-        """
-        door = next((request.door for request in requests), OTHER)
-        with self._stops.watched(stop or Stop(), door) as registered:
-            requests = self._each_with_chain(requests)
-            return planned(self.compiler, self.vault, requests, registered, epsilon)
-
-    def ask_all(
-        self, requests: Sequence[Request], epsilon: Decimal | None = None, stop: Stop | None = None
-    ) -> tuple[tuple[Answer, ...], Receipt]:
-        """Return the answers to statements of one analyst, measured and charged together, which
-        agree.
-
-        The price is that of `explain_all`. Raises as `ask` does, for the first statement that
-        cannot be asked.
-        """
-        door = next((request.door for request in requests), OTHER)
-        with self._stops.watched(stop or Stop(), door) as registered:
-            requests = self._each_with_chain(requests)
-            plan = planned(self.compiler, self.vault, requests, registered, epsilon)
-            return answered(self.compiler, self.vault, plan)
-
-    def signature(
-        self,
-        request: Request,
-        places: Sequence[Span],
-        declared: Sequence[SqlType | None],
-        stop: Stop | None = None,
-    ) -> Signature:
-        """Return the columns and parameter types of a SELECT with unknown parameters; free.
-
-        See `dpsql.preparation.signature`. Raises as `explain` does.
-        """
-        with self._stops.watched(stop or Stop(), request.door) as registered:
-            self._follow_ledger_time()
-            request = self._with_chain(request)
-            return any_statement.describe_any(self.parts(registered), request, places, declared)
-
-    def run(self, statement: SideStatement[T], stop: Stop | None = None) -> T:
-        """Return the result of a side system's statement, such as a model or a monitor.
+    def run(self, statement: ProgramStatement[T], stop: Stop | None = None) -> T:
+        """Return the result of a program's statement: a plan, several queries together, a model.
 
         Raises as `ask` does.
         """
-        with self._stops.watched(stop or Stop()) as registered:
+        door = statement.door if isinstance(statement, InPeriods) else OTHER
+        with self._stops.watched(stop or Stop(), door) as registered:
             if self.policy.period is not None and not isinstance(statement, InPeriods):
                 raise without_periods(any_statement.SIDE)
-            self._follow_ledger_time()
             return statement.run(self.parts(registered))
 
     def _follow_ledger_time(self) -> None:
@@ -264,7 +204,8 @@ class Proxy:
         return self.systems.tables(self.parts(stop or Stop()), analyst)
 
     def parts(self, stop: Stop) -> Parts:
-        """Return the parts of the proxy that answer one statement."""
+        """Return the parts of the proxy that answer one statement, at ledger time."""
+        self._follow_ledger_time()
         return Parts(self.compiler, self.vault, self.systems, stop)
 
     def analyst(self, name: str | None = None) -> str:
@@ -286,48 +227,11 @@ class Proxy:
         """
         return () if analyst in dict(self.policy.analysts) else self.ledger.chain(analyst)
 
-    def may_ask(self, name: str) -> bool:
-        """Test whether a name is an analyst of the policy, or an agent of one; false in doubt."""
-        try:
-            person = chain[-1].delegator if (chain := self.chain(name)) else name
-        except DpsqlError:
-            return False
-        return self.policy.budget_of(person) is not None
-
-    def rows_granted(self, analyst: str) -> str:
-        """Return which rows an analyst may use now, as one text; see `restrict.rows_granted`."""
-        return rows_granted(self.policy, analyst, self.chain(analyst))
-
-    def _with_chain(self, request: Request) -> Request:
-        """Return a request with the delegations of its analyst as they are now."""
-        return replace(request, chain=self.chain(request.analyst))
-
-    def _each_with_chain(self, requests: Sequence[Request]) -> list[Request]:
-        """Return requests that are asked together, at ledger time. Raises `Refused`."""
-        self._follow_ledger_time()
-        return [self._with_chain(request) for request in requests]
-
     def policy_of(self, analyst: str) -> Policy:
         """Return the policy as an analyst's roles show it: other tables and columns do not
         exist.
         """
         return restrict_to(self.policy, analyst, self.chain(analyst))
-
-    def may_read(self, analyst: str, entry: Entry) -> bool:
-        """Test whether an analyst's roles grant all that the text of an entry names, by now.
-
-        In doubt they do not (PRIVACY.md R105).
-        """
-        policy = self.policy_of(analyst)
-        if not (policy.beneath and entry.inquiry.sql):
-            return True
-        if is_withheld(entry.inquiry.sql, policy):
-            return False
-        try:
-            self._explain(replace(request_of(entry), analyst=analyst), Stop())
-        except DpsqlError:
-            return False
-        return True
 
     def budgets(self) -> tuple[tuple[Budget, Loss, Loss], ...]:
         """Return each budget with its spending and its limit, in its window if it renews, or in the
@@ -355,19 +259,6 @@ class Proxy:
         """Return each budget, then each cap, with its spending."""
         self._follow_ledger_time()
         return standings(self.policy, self.ledger)
-
-    def stamp(self, seconds: float) -> object:
-        """Return a value that stays equal while all cached answers do; None if the ledger is busy
-        longer.
-        """
-        stamp = self.vault.stamp(seconds, self.policy.limits.time_resolution)
-        return stamp and (stamp, self.systems.changes)
-
-    def has_other_roles(self) -> bool:
-        """Test, once for each edit, whether the policy file has other roles, or guarantees other
-        things, than this proxy.
-        """
-        return self.roles is not None and self.roles.have_changed()
 
     def recorded(self) -> object:
         """Return the data version, its facts, the present store, and what the owner confirmed of
@@ -404,11 +295,6 @@ class Proxy:
         keeps = differs_in_periods(self.policy, policy)
         self.compiler.adopt(policy)
         self.vault.forget(keeps_paid=keeps)
-
-    def load(self) -> dict[str, int]:
-        """Return the load of a pool of engines; empty for a single engine."""
-        engine = self.vault.engine
-        return engine.load() if isinstance(engine, EnginePool) else {}
 
     def cancel(self) -> None:
         """Stop all running queries: before its charge a query is free; later the charge stays."""

@@ -178,10 +178,6 @@ class FakeProxy:
         del analyst
         return self.policy
 
-    def may_read(self, analyst: str, entry: Any) -> bool:
-        del analyst, entry
-        return True
-
     def budgets(self) -> tuple[tuple[Budget, Loss, Loss], ...]:
         return ((Budget("default", Decimal(3), Decimal("1e-6")), CHARGE, LIMIT),)
 

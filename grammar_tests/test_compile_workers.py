@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from dpsql.answering.any_statement import ColumnsOf
 from dpsql.dialects.reading import parse as reading
 from dpsql.engines import EngineFailed, Interrupted, Stop, TimedOut
 from dpsql.engines.limited import limited
@@ -136,7 +137,7 @@ def test_a_worker_compiles_what_is_compiled_here(pair: tuple[Proxy, Proxy], sql:
 def test_a_worker_finds_types_and_prices_as_they_are_found_here(pair: tuple[Proxy, Proxy]) -> None:
     sql = "SELECT COUNT(*) FROM customers WHERE age > ?"
     theirs, ours = (
-        proxy.signature(request(sql), (Span(sql.index("?"), sql.index("?") + 1),), (None,))
+        proxy.run(ColumnsOf(request(sql), (Span(sql.index("?"), sql.index("?") + 1),), (None,)))
         for proxy in pair
     )
     assert theirs == ours

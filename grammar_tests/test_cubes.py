@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from dpsql.answering.together import AskTogether, PlanTogether
 from dpsql.interfaces.cli import main
 from dpsql.interfaces.messages import describe
 from dpsql.ledgers import PaidAnswer, Stopped
@@ -196,10 +197,10 @@ def test_statements_at_one_price_receive_a_cube_that_is_free(folder: Path) -> No
         whole = cubes.cubes(proxy.ledger)[0].spent.amount
         for analyst, free in (("bob", True), ("ada", False)):
             requests = [Request(sql, analyst) for sql in (BY_SEX, ALL)]
-            plan = proxy.explain_all(requests)
+            plan = proxy.run(PlanTogether(requests))
             assert (plan.price == Loss(0)) == free
             assert len(proxy.ledger.shares(analyst)) == 0
-            proxy.ask_all(requests)
+            proxy.run(AskTogether(requests))
             assert len(proxy.ledger.shares(analyst)) == free
         assert spent(proxy, "bob") == whole
         assert charged(ask(proxy, BY_SEX, "bob")) == 0

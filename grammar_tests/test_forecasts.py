@@ -13,6 +13,7 @@ import pytest
 from benchmarks.forecasts import is_near, told_of
 from dpsql import mechanisms
 from dpsql.answering import forecasts as foretold
+from dpsql.answering.together import PlanTogether
 from dpsql.compiler.plan.lattices import WHOLE
 from dpsql.compiler.plan.measurement_kinds import ClippedSum
 from dpsql.interfaces.joint_prices import prices
@@ -177,7 +178,7 @@ def test_counts_of_each_person_are_expected_to_differ(free: Proxy) -> None:
 def test_a_joint_plan_has_the_forecasts_of_its_statements(free: Proxy) -> None:
     """In place of an unknown error, and the same as by themselves."""
     requests = [request(sql, "2") for sql in QUESTIONS[:2]]
-    plan = free.explain_all(requests)
+    plan = free.run(PlanTogether(requests))
     alone = [free.explain(each).forecasts for each in requests]
     assert [statement.expected for statement in plan.statements] == alone
     texts = [str(row[-1]) for row in prices(plan).rows[:2]]

@@ -9,6 +9,7 @@ from types import FrameType
 
 import pytest
 
+from dpsql.answering.any_statement import ColumnsOf
 from dpsql.engines import Interrupted, Stop, TimedOut
 from dpsql.engines.limited import WorkLimit, limited, present
 from dpsql.model.errors import Failed
@@ -53,7 +54,7 @@ WAYS: dict[str, Callable[[Proxy, Stop, str], object]] = {
     "ask": lambda proxy, stop, sql: proxy.ask(request(sql), stop),
     "explain": lambda proxy, stop, sql: proxy.explain(request(sql), stop),
     "explain as SQL": lambda proxy, stop, sql: proxy.ask(request(f"EXPLAIN PRIVACY {sql}"), stop),
-    "signature": lambda proxy, stop, sql: proxy.signature(request(sql), (), (), stop),
+    "signature": lambda proxy, stop, sql: proxy.run(ColumnsOf(request(sql)), stop),
 }
 
 

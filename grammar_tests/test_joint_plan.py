@@ -14,6 +14,7 @@ from click.testing import CliRunner
 
 import dpsql
 from dpsql.answering import joint_plan
+from dpsql.answering.together import AskTogether, PlanTogether
 from dpsql.consistency.joint_shares import JointAnswer, JointShares
 from dpsql.interfaces.cli import main
 from dpsql.model.errors import Reason, Refused
@@ -72,11 +73,11 @@ def test_no_other_prices_near_these_are_better(order: int, combined: bool) -> No
 def dearer_or_worse(proxy: Proxy, statements: Sequence[str] = BOARD) -> list[str]:
     """What is wrong with a plan beside the same questions asked alone."""
     proxy.refresh()
-    wrong, plan = [], proxy.explain_all(requests(statements))
+    wrong, plan = [], proxy.run(PlanTogether(requests(statements)))
     if plan.price.amount >= 0.8 * plan.alone.amount:
         wrong.append("it is not much cheaper")
     before = proxy.ledger.spent("default")
-    answers, receipt = proxy.ask_all(requests(statements))
+    answers, receipt = proxy.run(AskTogether(requests(statements)))
     if proxy.ledger.spent("default") != before + plan.price or receipt.charged != plan.price:
         wrong.append("another price than was said")
     for sql, answer in zip(statements, answers, strict=True):
@@ -86,7 +87,7 @@ def dearer_or_worse(proxy: Proxy, statements: Sequence[str] = BOARD) -> list[str
             wrong.append(f"less exact than alone: {sql}")
     if totals(answers[5]) != pytest.approx(totals(answers[0]), abs=4):
         wrong.append("they do not agree")
-    again, paid = proxy.ask_all(requests(statements))
+    again, paid = proxy.run(AskTogether(requests(statements)))
     if paid.charged != Loss(0) or [a.rows for a in again] != [a.rows for a in answers]:
         wrong.append("asked again, it is another answer, or not free")
     return wrong
@@ -135,34 +136,34 @@ def test_without_noise_the_answers_are_the_engines(folder: Path) -> None:
     statements = [sql for sql in BOARD if sql != MEDIAN]
     with opened(folder, "together-exact") as proxy:
         proxy.vault.sampler = no_noise
-        answers, _ = proxy.ask_all(requests(statements))
+        answers, _ = proxy.run(AskTogether(requests(statements)))
         assert untrue(folder, statements, answers) == []
 
 
 @pytest.mark.full("starts processes")
 def test_a_price_is_divided_for_the_least_relative_errors(proxy: Proxy) -> None:
     proxy.refresh()
-    plan = proxy.explain_all(requests(), Decimal(1))
+    plan = proxy.run(PlanTogether(requests(), Decimal(1)))
     single = proxy.explain(Request(with_off(ALL), "ana", epsilon=Decimal(1)))
     assert 0.95 * single.charge.amount < plan.price.amount <= single.charge.amount
     assert {part.query.account.epsilon for part in plan.parts} != {Decimal("0.1")}
-    _, receipt = proxy.ask_all(requests(), Decimal(1))
+    _, receipt = proxy.run(AskTogether(requests(), Decimal(1)))
     assert receipt.charged == plan.price
-    assert proxy.explain_all(requests(), Decimal(1)).price == Loss(0)
+    assert proxy.run(PlanTogether(requests(), Decimal(1))).price == Loss(0)
     with pytest.raises(Refused) as refused:
-        proxy.explain_all(requests(analyst="pat"), Decimal("0.01"))
+        proxy.run(PlanTogether(requests(analyst="pat"), Decimal("0.01")))
     assert refused.value.reason is Reason.BAD_OPTION
 
 
 def test_errors_are_told_by_statement_and_nothing_is_charged(proxy: Proxy) -> None:
     proxy.refresh()
     bad = ("SELECT sex FROM people", BY_SEX, "SELECT COUNT(*) FROM nowhere")
-    plan = proxy.explain_all(requests(bad))
+    plan = proxy.run(PlanTogether(requests(bad)))
     reasons = [(number, refused.reason) for number, refused in plan.refusals]
     assert reasons == [(1, Reason.RAW_ROWS), (3, Reason.UNKNOWN_TABLE)]
     spent = proxy.ledger.spent("default")
     with pytest.raises(Refused) as refused:
-        proxy.ask_all(requests(bad))
+        proxy.run(AskTogether(requests(bad)))
     assert refused.value.reason is Reason.RAW_ROWS
     assert proxy.ledger.spent("default") == spent
 
@@ -173,7 +174,7 @@ def test_several_statements_with_private_keys_have_a_price_in_epsilon(proxy: Pro
     by_city = "SELECT city, COUNT(*) AS n FROM people {} GROUP BY city"
     several = [by_city.format(f"WHERE income > {each}") for each in (20, 30, 40)]
     alone, *_, all_of_them = (
-        proxy.explain_all(requests(several[:n])).account.epsilon for n in (1, 2, 3)
+        proxy.run(PlanTogether(requests(several[:n]))).account.epsilon for n in (1, 2, 3)
     )
     assert Decimal(0) < alone < all_of_them < 10 * alone
 
@@ -182,9 +183,9 @@ def test_several_statements_with_private_keys_have_a_price_in_epsilon(proxy: Pro
 def test_bounds_of_columns_may_be_found_first(folder: Path) -> None:
     with opened(folder, "bounds first") as proxy:
         asked = requests(["SELECT SUM(spent) AS s FROM people", BY_SEX])
-        plan = proxy.explain_all(asked)
+        plan = proxy.run(PlanTogether(asked))
         assert plan.refusals == ()
-        answers, _receipt = proxy.ask_all(asked)
+        answers, _receipt = proxy.run(AskTogether(asked))
         assert [len(each.rows) for each in answers] == [1, 2]
         assert proxy.ledger.spent("default").amount <= plan.price.amount
 

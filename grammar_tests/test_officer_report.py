@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from dpsql.answering.any_statement import ColumnsOf
 from dpsql.engines import Stop
 from dpsql.interfaces.cli import main
 from dpsql.ledgers.refusal_counts import Counts, add_refusals, read_refusals, refusals_path
@@ -177,7 +178,7 @@ def check_refusals(folder: Path, kind: type[Proxy]) -> Counts:
                 proxy.ask(replace(request(sql), door="<i>wire</i>"))
             assert not Path(refusals_path(ledger)).exists()
         with pytest.raises(Refused):
-            proxy.signature(request("SELECT"), (), ())
+            proxy.run(ColumnsOf(request("SELECT")))
     today = datetime.now(UTC).date()
     return read_refusals(ledger, today - timedelta(days=1), today)
 

@@ -21,6 +21,7 @@ from dpsql.interfaces.pgwire.answers import Answers
 from dpsql.interfaces.pgwire.catalogue import Catalogue
 from dpsql.interfaces.pgwire.frontend import Bind, Execute, Message, Parse, Query, Sync
 from dpsql.interfaces.pgwire.outcomes import Outcome
+from dpsql.interfaces.pgwire.present import engine_load
 from dpsql.interfaces.pgwire.session import Session
 from dpsql.interfaces.pgwire.settings import SessionSettings
 from dpsql.interfaces.pgwire.statement_runner import Runner
@@ -186,7 +187,7 @@ def busy(
 def waiting(served: Door) -> int:
     """How many questions wait, for a worker or until they may be late."""
     lines = served.server._pacer.lines.values()
-    return served.proxy.load()["waiting"] + sum(len(line._standing) for line in lines)
+    return engine_load(served.proxy)["waiting"] + sum(len(line._standing) for line in lines)
 
 
 def asked(served: Door, number: int) -> Any:
@@ -253,7 +254,7 @@ def test_who_waits_can_be_cancelled_or_go_and_leaves_nothing(
         go_on.set()
         errors = [answer.exception(60) for answer in answers]
         assert all(isinstance(error, psycopg.errors.QueryCanceled) for error in errors)
-        until(lambda: served.proxy.load()["busy"] == 0)
+        until(lambda: engine_load(served.proxy)["busy"] == 0)
 
 
 @pytest.mark.full("opens servers or connects clients")

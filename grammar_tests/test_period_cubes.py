@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from dpsql.answering.together import AskTogether, PlanTogether
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.compiler.resolve import person_periods
 from dpsql.model.errors import Refused
@@ -174,17 +175,17 @@ def test_a_published_table_that_is_received_for_nothing_is_found(
 def test_statements_about_one_period_are_asked_together(folder: Path, clock: Clock) -> None:
     with opened(folder, clock) as proxy:
         with pytest.raises(Refused, match="different periods"):
-            proxy.ask_all([request(JANUARY), request(FEBRUARY)])
+            proxy.run(AskTogether([request(JANUARY), request(FEBRUARY)]))
         with pytest.raises(Refused, match="different periods"):
-            proxy.explain_all([request(JANUARY), request(BOTH)])
+            proxy.run(PlanTogether([request(JANUARY), request(BOTH)]))
         assert proxy.ledger.history() == ()
-        answers, receipt = proxy.ask_all([request(text) for text in (JANUARY, DRILLS[0])])
+        answers, receipt = proxy.run(AskTogether([request(text) for text in (JANUARY, DRILLS[0])]))
         assert len(answers) == 2
         assert receipt.charged.amount > 0
         paid = {name: receipt.charged.amount * (name == "2024-01") for name in BLOCKS}
         assert spent(proxy) == paid
         assert {each.periods for each in proxy.ledger.history()} == {("2024-01",)}
-        again = proxy.ask_all([request(text) for text in (JANUARY, DRILLS[0])])
+        again = proxy.run(AskTogether([request(text) for text in (JANUARY, DRILLS[0])]))
         assert (again[0][0].rows, again[1].charged) == (answers[0].rows, Loss(0))
 
 
@@ -193,9 +194,9 @@ def test_an_empty_period_does_not_stop_statements_about_others(folder: Path, clo
     with opened(folder, clock) as proxy:
         until_refused(proxy)
         first = spent(proxy)
-        assert proxy.ask_all([request(FEBRUARY)])[1].charged.amount > 0
+        assert proxy.run(AskTogether([request(FEBRUARY)]))[1].charged.amount > 0
         with pytest.raises(Refused, match="budget-exhausted"):
-            proxy.ask_all([request(f"{JANUARY} AND minutes < 3"), request(DRILLS[0])])
+            proxy.run(AskTogether([request(f"{JANUARY} AND minutes < 3"), request(DRILLS[0])]))
         assert spent(proxy)["2024-01"] == first["2024-01"]
 
 

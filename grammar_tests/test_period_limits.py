@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from dpsql.answering.together import AskTogether
 from dpsql.interfaces.cli.budget_sheet import budgets_text
 from dpsql.ledgers import Ceiling, book, debits
 from dpsql.ledgers.chain import START, State
@@ -266,5 +267,5 @@ def test_an_agent_pays_in_each_period_below_its_limit(folder: Path, clock: Clock
         assert (entry.analyst, entry.periods) == ("agent", ("2024-02",))
         assert [each.window for each in proxy.standings() if each.cap] == ["2024-01"]
         march = f"{COUNT} WHERE seen >= '2024-03-01' AND seen < '2024-04-01'"
-        answers, _ = proxy.ask_all([request(march, analyst="agent")])
+        answers, _ = proxy.run(AskTogether([request(march, analyst="agent")]))
         assert len(answers) == 1

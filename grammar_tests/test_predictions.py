@@ -14,11 +14,14 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from dpsql.answering.any_statement import ColumnsOf
 from dpsql.answering.paid_names import AS_THE_DATA, AS_THE_PROCESS
 from dpsql.answering.side_systems import SideSystems
+from dpsql.answering.together import PlanTogether
 from dpsql.interfaces.cli import main
 from dpsql.interfaces.cli.options import CommandSettings
 from dpsql.interfaces.messages import describe
+from dpsql.interfaces.pgwire.answers import answer_stamp
 from dpsql.interfaces.plan_text import plan_text
 from dpsql.interfaces.sentences import sentences
 from dpsql.ledgers import Stopped
@@ -131,12 +134,12 @@ def test_a_prediction_is_a_call_in_the_tree_and_takes_parameters(proxy: Proxy) -
     proxy.ask(Request(LINEAR, "ana"))
     text = "SELECT PREDICT(aged, 'consumer', TRUE, ?)"
     place = Span(text.index("?"), text.index("?") + 1)
-    told = proxy.signature(Request(text, "ana"), [place], [None])
+    told = proxy.run(ColumnsOf(Request(text, "ana"), [place], [None]))
     assert [column.name for column in told.columns] == ["predict"]
     assert [kind.kind for kind in told.parameters] == [Kind.VARCHAR]
     written = proxy.ask(Request(text.replace("?", "'NO'"), "ana"))
     assert list(proxy.ask(Request(text, "ana", parameters=("NO",))).rows) == list(written.rows)
-    joint = proxy.explain_all([Request(text.replace("?", "'NO'"), "ana")])
+    joint = proxy.run(PlanTogether([Request(text.replace("?", "'NO'"), "ana")]))
     assert [refused.reason for _, refused in joint.refusals] == [Reason.UNKNOWN_FUNCTION]
 
 
@@ -164,10 +167,10 @@ def test_models_are_of_whom_the_charge_binds_and_last_as_the_data(
         assert told[:3] == [("DROP MODEL aged", None, None), other, (LINEAR, 1, 1)]
         own.systems = SideSystems()
         assert [model.name for model in own.run(ListModels("ana"))] == ["other"]
-        stamp = own.stamp(1)
+        stamp = answer_stamp(own, 1)
         monkeypatch.setattr("dpsql.answering.paid_names.MOST_FREE", 1)
         assert own.ask(Request(LINEAR, "ana")).rows[0][2] == AS_THE_PROCESS  # remembered still
-        assert own.stamp(1) != stamp  # though the ledger says nothing of it
+        assert answer_stamp(own, 1) != stamp  # though the ledger says nothing of it
         assert spent(own) == before
         own.refresh()
         with pytest.raises(Refused, match="unknown-name"):

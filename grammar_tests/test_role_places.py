@@ -20,6 +20,8 @@ import pytest
 from click.testing import CliRunner
 
 import dpsql
+from dpsql.answering.any_statement import ColumnsOf, PlanOf
+from dpsql.answering.together import AskTogether
 from dpsql.compiler.resolve import resolve
 from dpsql.compiler.resolve.scopes import Identities
 from dpsql.engines import Stop
@@ -284,7 +286,7 @@ def repeated(proxy: Proxy) -> object:
 
 def at_one_price(proxy: Proxy) -> object:
     asked = [request(sql, None, "bob") for sql in (BY_SEGMENT, "SELECT COUNT(*) FROM countries")]
-    answers, _ = proxy.ask_all(asked)
+    answers, _ = proxy.run(AskTogether(asked))
     return dict(answers[0].rows)
 
 
@@ -432,7 +434,7 @@ def test_a_history_has_the_texts_that_may_still_be_asked(proxy: Proxy) -> None:
     assert shown == ORDERS
     assert len(others) == len(BEFORE)
     assert all("not shown" in text for text in others)
-    with patch.object(Proxy, "explain", return_value=None):  # the twin: words alone
+    with patch.object(PlanOf, "run", return_value=None):  # the twin: words alone
         assert KNOWN_WORDS in texts_of(proxy, "--analyst", "bob")
 
 
@@ -463,7 +465,7 @@ def test_each_analyst_has_plans_of_its_own(proxy: Proxy) -> None:
         with pytest.raises(Refused):
             proxy.ask(request(sql, "1", who))
         with pytest.raises(Refused):
-            proxy.signature(request(sql, "1", who), (), ())
+            proxy.run(ColumnsOf(request(sql, "1", who), (), ()))
 
 
 # --- roles that are wrong ---

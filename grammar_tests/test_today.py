@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from dpsql.dialects.reading.parse import parse
+from dpsql.interfaces.pgwire.answers import answer_stamp
 from dpsql.interfaces.sentences import sentences
 from dpsql.model.errors import PolicyError, Refused
 from dpsql.model.notices import RoundedTimes
@@ -56,10 +57,10 @@ def test_batches_are_not_repeated_the_next_day(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Proxy.open(str(proxy_kit.shop(tmp_path))) as shop:
-        before = shop.stamp(1.0)
-        assert shop.stamp(1.0) == before
+        before = answer_stamp(shop, 1.0)
+        assert answer_stamp(shop, 1.0) == before
         monkeypatch.setattr(vault, "now", lambda: datetime(2024, 1, 1, tzinfo=UTC))
-        assert shop.stamp(1.0) != before
+        assert answer_stamp(shop, 1.0) != before
 
 
 AT = datetime(2025, 6, 7, 13, 14, 15, 16, tzinfo=UTC)

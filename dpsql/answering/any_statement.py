@@ -12,10 +12,10 @@ from typing import Any
 
 from dpsql.answering import precision, two_steps
 from dpsql.answering.explain import explained
-from dpsql.answering.side_systems import OpenSystem, OtherAnswers, Parts
+from dpsql.answering.side_systems import InPeriods, OpenSystem, OtherAnswers, Parts
 from dpsql.dialects.statements.commands import Explain, OtherStatement
 from dpsql.dialects.statements.creations import SystemStatement
-from dpsql.model.dataclass import replace
+from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.system_table import PAID_CALLS
 from dpsql.model.tree import Span, SqlType
@@ -89,6 +89,41 @@ def _explained(request: Request, said: Explain) -> Iterator[Request]:
         if offer is not None and offer.sql[:start].isspace():
             refused.offer = replace(offer, sql=request.sql[:start] + offer.sql[start:])
         raise
+
+
+@dataclass(frozen=True, slots=True)
+class PlanOf(InPeriods):
+    """The plan and the price of a request. See `Proxy.explain`."""
+
+    request: Request
+
+    @property
+    def door(self) -> str:
+        return self.request.door
+
+    def run(self, parts: Parts) -> Explanation:
+        """Return the plan."""
+        return explain_any(parts, parts.with_chain(self.request))
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnsOf(InPeriods):
+    """Columns and parameter types of a request with unknown parameters, for free.
+
+    See `dpsql.preparation.signature`.
+    """
+
+    request: Request
+    places: Sequence[Span] = ()
+    declared: Sequence[SqlType | None] = ()
+
+    @property
+    def door(self) -> str:
+        return self.request.door
+
+    def run(self, parts: Parts) -> Signature:
+        """Return the columns and types. Raises as `Proxy.explain` does."""
+        return describe_any(parts, parts.with_chain(self.request), self.places, self.declared)
 
 
 def describe_any(

@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeVar
 
 from dpsql.dialects.statements.creations import Drop, SystemStatement
 from dpsql.engines import Stop
-from dpsql.model.dataclass import dataclass
+from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import MissingExtra, Reason, Refused
 from dpsql.model.system_table import KINDS, SYSTEMS, load
 from dpsql.model.vocabulary import Answer, Column, Request, TablePolicy
@@ -34,18 +34,37 @@ class Parts:
     systems: SideSystems
     stop: Stop
 
+    def with_chain(self, request: Request) -> Request:
+        """Return a request with the delegations of its analyst as they are now.
 
-class SideStatement(Protocol[T_co]):
-    """A statement of a program to a side system: see `Proxy.run`."""
+        Raises `Refused` if one of them has ended.
+        """
+        is_analyst = self.compiler.policy.budget_of(request.analyst) is not None
+        return replace(
+            request, chain=() if is_analyst else self.vault.ledger.chain(request.analyst)
+        )
+
+
+class ProgramStatement(Protocol[T_co]):
+    """A statement of a program: see `Proxy.run`."""
 
     def run(self, parts: Parts) -> T_co:
         """Return the result. Raises as `Proxy.ask` does."""
 
 
+OTHER = "other statements"
+"""The interface of statements of side systems, in counts of refusals."""
+
+
 class InPeriods:
-    """A statement of a side system that is charged to the periods of people that it reads."""
+    """A statement of a program that is charged to the periods of people that it reads."""
 
     __slots__ = ()
+
+    @property
+    def door(self) -> str:
+        """The interface of the statement, in counts of refusals."""
+        return OTHER
 
 
 class OtherAnswers(Protocol):

@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from dpsql.answering.any_statement import PlanOf
+from dpsql.answering.paid_names import request_of
+from dpsql.engines import Stop
 from dpsql.interfaces import records
 from dpsql.interfaces.amounts import loss_text, plain
 from dpsql.interfaces.cli import options
@@ -34,9 +37,11 @@ from dpsql.ledgers import (
 )
 from dpsql.model.dataclass import replace
 from dpsql.model.delegation import chain_text
+from dpsql.model.errors import DpsqlError
 from dpsql.model.table_names import unknown_name
 from dpsql.model.tree import TIMESTAMPTZ, VARCHAR, decimal
 from dpsql.model.vocabulary import Answer, Column, NoiseEvent
+from dpsql.preparation.withheld_names import is_withheld
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -356,10 +361,27 @@ def _charge_rows(
     for entry in charges:
         text = entry.inquiry.sql
         if analyst is not None and text not in may_read:
-            may_read[text] = proxy.may_read(analyst, entry)
+            may_read[text] = _may_read(proxy, analyst, entry)
         shown = entry if may_read.get(text, True) else replace(entry, inquiry=_withheld(entry))
         rows.append(_charge_row(shown, agents))
     return rows
+
+
+def _may_read(proxy: Proxy, analyst: str, entry: Entry) -> bool:
+    """Test whether an analyst's roles grant all that the text of an entry names, by now.
+
+    In doubt they do not (PRIVACY.md R105).
+    """
+    policy = proxy.policy_of(analyst)
+    if not (policy.beneath and entry.inquiry.sql):
+        return True
+    if is_withheld(entry.inquiry.sql, policy):
+        return False
+    try:
+        PlanOf(replace(request_of(entry), analyst=analyst)).run(proxy.parts(Stop()))
+    except DpsqlError:
+        return False
+    return True
 
 
 def _share_rows(

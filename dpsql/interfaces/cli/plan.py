@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from dpsql.answering.together import AskTogether, PlanTogether
 from dpsql.dialects.postgres.words import pieces
 from dpsql.interfaces import records
 from dpsql.interfaces.cli import options
@@ -93,7 +94,7 @@ def _priced(
     proxy: Proxy, requests: Sequence[Request], epsilon: Decimal | None, style: str, *, yes: bool
 ) -> None:
     """Show the prices, and answer if confirmed."""
-    work = partial(proxy.explain_all, requests, epsilon)
+    work = partial(proxy.run, PlanTogether(requests, epsilon))
     joint, cancelled = interruptible(work, proxy.cancel, Progress())
     if cancelled:
         raise click.Abort
@@ -127,7 +128,7 @@ def _require_askable(joint: JointPlan, requests: Sequence[Request]) -> None:
 def _show_answers(
     proxy: Proxy, requests: Sequence[Request], epsilon: Decimal | None, style: str
 ) -> None:
-    work = partial(proxy.ask_all, requests, epsilon)
+    work = partial(proxy.run, AskTogether(requests, epsilon))
     (answers, receipt), _cancelled = interruptible(work, proxy.cancel, Progress())
     written = [_WRITERS[style](answer).rstrip("\n") for answer in answers]
     if style == "json":

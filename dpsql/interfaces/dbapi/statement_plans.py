@@ -7,6 +7,7 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
+from dpsql.answering.together import AskTogether, PlanTogether
 from dpsql.engines import Stop
 from dpsql.interfaces.dbapi.dbapi_errors import raised_from
 from dpsql.interfaces.joint_prices import price_text, prices
@@ -27,7 +28,7 @@ class StatementPlan:
     ) -> None:
         self._connection, self._requests, self._epsilon = connection, requests, epsilon
         try:
-            self._plan: JointPlan = connection.proxy.explain_all(requests, epsilon)
+            self._plan: JointPlan = connection.proxy.run(PlanTogether(requests, epsilon))
         except DpsqlError as error:
             raise raised_from(error) from None
 
@@ -53,7 +54,8 @@ class StatementPlan:
         requests = [replace(each, confirmed=True) for each in self._requests]
         try:
             with connection.stopped_by(stop):
-                answers, _receipt = connection.proxy.ask_all(requests, self._epsilon, stop)
+                ask = AskTogether(requests, self._epsilon)
+                answers, _receipt = connection.proxy.run(ask, stop)
         except DpsqlError as error:
             raise raised_from(error) from None
         return tuple(connection.cursor().take(answer) for answer in answers)

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from math import isnan
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from dpsql.answering.any_statement import ColumnsOf
 from dpsql.dialects.postgres.words import Numbered, Piece, numbered, pieces
 from dpsql.dialects.statements.statement_table import read_listing
 from dpsql.engines import Load, Stop
@@ -113,7 +114,7 @@ class Answers:
         if self.is_of_policy:
             self._catalogue = self._catalogue or self._make_catalogue()
             return self._catalogue
-        if not self.proxy.may_ask(self.analyst):
+        if not may_ask(self.proxy, self.analyst):
             raise Fault("57P01", "the user may no longer log in")
         chain = self.proxy.chain(self.analyst)
         if self._catalogue is None or chain != self._chain:
@@ -131,11 +132,11 @@ class Answers:
         return self.proxy.ledger.person_of(self.analyst)
 
     def stamp(self, seconds: float) -> object:
-        """Return the stamp of cached answers; see `Proxy.stamp`.
+        """Return the stamp of cached answers; see `answer_stamp`.
 
         None for an agent, which has no such answers: its delegation may end at any moment.
         """
-        return self.proxy.stamp(seconds) if self.is_of_policy else None
+        return answer_stamp(self.proxy, seconds) if self.is_of_policy else None
 
     def read(self, reader: Callable[[Piece], T], piece: Piece, stop: Stop) -> T:
         """Return the result of a reader of statements. Raises as `long_texts.read` does."""
@@ -175,11 +176,11 @@ class Answers:
             return Description(types, self.catalogue.describe(piece.text, count, stop))
         request = self._request(query, (), settings)
         kinds = [type_oids.kind_of(given[number - 1]) for number in query.numbers]
-        signature = self.proxy.signature(request, query.places, kinds, stop)
+        signature = self.proxy.run(ColumnsOf(request, query.places, kinds), stop)
         types = _settled(given, query, signature.parameters)
         if any(n > 1 for n in map(query.numbers.count, query.numbers)):
             kinds = [type_oids.kind_of(types[number - 1]) for number in query.numbers]
-            signature = self.proxy.signature(request, query.places, kinds, stop)
+            signature = self.proxy.run(ColumnsOf(request, query.places, kinds), stop)
         columns = signature.columns
         if types:  # a value that comes later may be larger
             columns = tuple(replace(column, small=False) for column in columns)
@@ -245,6 +246,23 @@ class Answers:
     def _read(self, piece: Piece, stop: Stop) -> tuple[Numbered, bool]:
         """Return the statement with numbered parameters, and whether the catalogue answers it."""
         return self.read(numbered, piece, stop), self.claims(piece, stop)
+
+
+def answer_stamp(proxy: Proxy, seconds: float) -> object:
+    """Return a value that stays equal while all cached answers do; None if the ledger is busy
+    longer.
+    """
+    stamp = proxy.vault.stamp(seconds, proxy.policy.limits.time_resolution)
+    return stamp and (stamp, proxy.systems.changes)
+
+
+def may_ask(proxy: Proxy, name: str) -> bool:
+    """Test whether a name is an analyst of the policy, or an agent of one; false in doubt."""
+    try:
+        person = chain[-1].delegator if (chain := proxy.chain(name)) else name
+    except DpsqlError:
+        return False
+    return proxy.policy.budget_of(person) is not None
 
 
 def _answered(answer: Answer, settings: Mapping[str, str], errors: str) -> Result:

@@ -6,8 +6,9 @@ import ssl
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, TypeAlias
 
+from dpsql.engines.pool import EnginePool
 from dpsql.interfaces.amounts import loss_text
-from dpsql.interfaces.pgwire.answers import CatalogueAnswers
+from dpsql.interfaces.pgwire.answers import CatalogueAnswers, may_ask
 from dpsql.interfaces.pgwire.bearer_tokens import TokenLogin, TokenRefused, verifier_of
 from dpsql.interfaces.pgwire.login_file import ByCertificate, Users, Verifier, WithoutPassword
 from dpsql.interfaces.pgwire.pacing import Pacer, Write
@@ -21,6 +22,12 @@ if TYPE_CHECKING:
 
 MakeCatalogue: TypeAlias = Callable[..., CatalogueAnswers]
 """Function that makes the catalogue of an analyst with these settings, and of an agent's chain."""
+
+
+def engine_load(proxy: Proxy) -> dict[str, int]:
+    """Return the load of a pool of engines; empty for a single engine."""
+    engine = proxy.vault.engine
+    return engine.load() if isinstance(engine, EnginePool) else {}
 
 
 @dataclass(slots=True, eq=False)
@@ -83,13 +90,13 @@ class Present:
             )
             for pot, spent, limit in self.proxy.budgets()
         ]
-        load = self.proxy.load()
+        load = engine_load(self.proxy)
         return [*used, *((f"engine_{name}", "", float(value)) for name, value in load.items())]
 
     def credential(self, users: Users, name: str) -> Verifier | ByCertificate | None:
         """Return the login method of a user, or None if it may not log in."""
         user = users.get(name)
-        if user is None or user.disabled or not self.proxy.may_ask(name):
+        if user is None or user.disabled or not may_ask(self.proxy, name):
             return None
         return None if isinstance(user.credential, WithoutPassword) else user.credential
 
@@ -114,7 +121,7 @@ class Present:
             (login.subject, login.analyst) in settings.subjects
             and not (user is not None and user.disabled)
             and (login.roles is None or roles <= login.roles)
-            and self.proxy.may_ask(login.analyst)
+            and may_ask(self.proxy, login.analyst)
         )
 
     @property

@@ -372,8 +372,9 @@ class Server:
             try:
                 proxy = self.present.proxy
                 await asyncio.to_thread(proxy.write_refusals)
-                recorded = await asyncio.to_thread(proxy.recorded)
-                if recorded != self._seen or await asyncio.to_thread(proxy.has_other_roles):
+                recorded, roles = await asyncio.to_thread(proxy.recorded), proxy.roles
+                other = roles is not None and await asyncio.to_thread(roles.have_changed)
+                if recorded != self._seen or other:
                     self._seen = recorded
                     await self.renew()
                 users = await asyncio.to_thread(self.present.users)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from dpsql.answering.together import PlanTogether
 from dpsql.interfaces.cli.ask import read_sql
 from dpsql.interfaces.cli.options import DIALECT, CommandSettings, exact_epsilon, with_settings
 from dpsql.interfaces.cli.terminal import Progress, can_answer, interruptible, note, show_error
@@ -131,7 +132,7 @@ def _private_key(path: Path) -> bytes:
 def _agreed(proxy: Proxy, tables: PublishTables, *, preview: bool, yes: bool) -> bool:
     """Show prices and refusals. Return True if the tables are to be published."""
     requests = tables.requests()
-    work = partial(proxy.explain_all, requests, tables.epsilon)
+    work = partial(proxy.run, PlanTogether(requests, tables.epsilon))
     joint, cancelled = interruptible(work, proxy.cancel, Progress())
     if cancelled:
         raise click.Abort

@@ -56,7 +56,7 @@ class PublishedRelease:
 class PublishTables:
     """Statement of a program: answer named statements of one analyst together, with replicates.
 
-    Charges as `Proxy.ask_all` does; an answer that is remembered is free.
+    Charges as `AskTogether` does; an answer that is remembered is free.
     """
 
     statements: tuple[NamedStatement, ...]
@@ -70,7 +70,7 @@ class PublishTables:
         return tuple(replace(self.request, sql=each.sql) for each in self.statements)
 
     def run(self, parts: Parts) -> PublishedRelease:
-        """Return the release. Raises as `Proxy.ask_all` does."""
+        """Return the release. Raises as `AskTogether` does."""
         compiler, vault = parts.compiler, parts.vault
         plan = planned(compiler, vault, self.requests(), parts.stop, self.epsilon)
         answers, receipt = answered(compiler, vault, plan)

@@ -20,6 +20,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 import dpsql
+from dpsql.answering.together import PlanTogether
 from dpsql.dialects.statements.commands import Listing
 from dpsql.dialects.statements.statement_table import read_listing
 from dpsql.engines import Stop
@@ -35,6 +36,7 @@ from dpsql.model.dataclass import dataclass, field, replace
 from dpsql.model.errors import DpsqlError
 from dpsql.model.tree import PlanForm
 from dpsql.model.vocabulary import Answer, Receipt, Request
+from dpsql.policy.restrict import rows_granted
 from dpsql.systems.web.answer_formats import (
     EVENTS,
     JSON,
@@ -196,7 +198,9 @@ class JsonApi:
         if key is None:
             return await ask()
         key = require_key(key)
-        rows = await asyncio.to_thread(caller.present.proxy.rows_granted, caller.analyst)
+        proxy = caller.present.proxy
+        chain = await asyncio.to_thread(proxy.chain, caller.analyst)
+        rows = rows_granted(proxy.policy, caller.analyst, chain)
         canonical = json.dumps([question.canonical(), media_type, *([rows] if rows else [])])
         # A retry that comes while the first request is asked waits for its reply.
         async with self.turns.setdefault((caller.analyst, key, canonical), asyncio.Lock()):
@@ -288,7 +292,7 @@ class JsonApi:
         ]
 
         def step(proxy: Proxy, stop: Stop) -> dict[str, Any]:
-            plan = proxy.explain_all(requests, epsilon, stop)
+            plan = proxy.run(PlanTogether(requests, epsilon), stop)
             rows = answer_document(prices(plan), proxy.ledger.data_version())["rows"]
             return {"text": price_text(plan), "statements": rows}
 

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 import dpsql
+from dpsql.answering.together import PlanTogether
 from dpsql.dialects.statements.commands import Listing
 from dpsql.dialects.statements.statement_table import read_listing
 from dpsql.engines import Stop
@@ -117,7 +118,7 @@ class McpTools:
             ]
 
             def step(proxy: Proxy, stop: Stop) -> str:
-                joint = proxy.explain_all(requests, None, stop)
+                joint = proxy.run(PlanTogether(requests), stop)
                 rows = answer_document(prices(joint), proxy.ledger.data_version(), MCP)["rows"]
                 return json_text({"cost": price_text(joint), "statements": rows})
 

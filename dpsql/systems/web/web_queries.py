@@ -17,6 +17,7 @@ from dpsql.engines import Ending, Stop
 from dpsql.engines.parking import Parked, Parking
 from dpsql.interfaces.asking import answered
 from dpsql.interfaces.doors import Door
+from dpsql.interfaces.pgwire.answers import answer_stamp
 from dpsql.interfaces.pgwire.faults import Fault
 from dpsql.interfaces.pgwire.outcomes import Outcome, normalised
 from dpsql.interfaces.pgwire.pacing import AnalystPace, predicted
@@ -167,7 +168,7 @@ class QueryRunner:
         try:
             caller.require_valid()
             log_texts = self.server.present.limits.log_statements
-            return None if log_texts else caller.present.proxy.stamp(seconds)
+            return None if log_texts else answer_stamp(caller.present.proxy, seconds)
         except (DpsqlError, Problem):  # whoever asks is told
             return None
 
