@@ -121,7 +121,7 @@ class Polls:
 
         This excludes the count of an average, because its sum has all rows.
         """
-        return self.contributions.scaled or (self.contributions.loose and self._adds_up)
+        return self.contributions.scaled or (self.contributions.loose and _adds_up(self.block))
 
     def _scales(self, part: Measurement) -> bool:
         """Test whether a unit's contribution to private keys is scaled for any number of keys."""
@@ -156,7 +156,7 @@ class Polls:
         if self._scales(part):
             return self._scaled(part, measure, call)
         limited = self.limited(part, measure)
-        return self.totals.of_rows(part) if limited == part and self._adds_up else limited
+        return self.totals.of_rows(part) if limited == part and _adds_up(self.block) else limited
 
     def searched(self, part: Measurement, measure: int, call: BoundedCall) -> Measurement:
         """Return a measurement with a found bound; raises as `bounded` does."""
@@ -184,18 +184,11 @@ class Polls:
         for n, (one, other) in places.items():
             part, squared = parts[n], _most_of(by_name[one]) * _most_of(by_name[other])
             assert isinstance(part, ClippedSum)
-            total, digits = self._digits(part, call)
+            total, digits = _digits(part, call)
             clipped[n] = self._within(
                 total, isqrt(floor(squared / part.lattice.step**2)) + 1, digits
             )
         return tuple(clipped[n] for n in range(len(parts)))
-
-    def _digits(self, part: ClippedSum, call: BoundedCall) -> tuple[ClippedSum, int]:
-        """Return the sum with totals that fit, and the digits of its scaled totals."""
-        total = declared_limits.within_integers(part)
-        return total, declared_limits.more_digits(
-            total, 1 if call.wide else declared_limits.widest_row(total)
-        )
 
     def _within(self, part: ClippedSum, bound: int, digits: int) -> Measurement:
         """Return the sum with a contribution of at most `bound` steps of rows per unit."""
@@ -262,11 +255,6 @@ class Polls:
             for call in (measure.call for measure in self.block.measures)
         )
 
-    @property
-    def _adds_up(self) -> bool:
-        """True if only sums and counts are requested: means share a count, and are centred."""
-        return all(measure.call.function in {"sum", "count"} for measure in self.block.measures)
-
     def limited(self, part: Measurement, measure: int) -> Measurement:
         """Return a measurement with its declared bound; over many groups a found bound, at most as
         large.
@@ -295,7 +283,7 @@ class Polls:
             case RowCount() if part.total_upper >= MOST_ROWS:
                 key, clipped = self._total(part, measure, declared_limits.more_digits(part, 1))
             case ClippedSum():
-                total, digits = self._digits(part, call)
+                total, digits = _digits(part, call)
                 key, clipped = self._total(total, measure, digits)
             case _:
                 return part
@@ -415,7 +403,7 @@ class Polls:
         if key in self.norms:
             released = replace(self.norms[key], bound=bound)
             largest = float(bound * part.lattice.step / part.lattice.base**digits)
-            what = self._what(part, measure)
+            what = _what(self.block, part, measure)
             contribution = private_plan.ContributionBound(
                 measure=measure,
                 what=what,
@@ -426,26 +414,6 @@ class Polls:
             )
             self.bounds.append(contribution)
         return key, bound
-
-    def _what(self, part: RowCount | ClippedSum | DistinctCount, measure: int) -> Contributed:
-        call = self.block.measures[measure].call
-        match part:
-            case RowCount():
-                return Contributed.ROWS
-            case DistinctCount():
-                return Contributed.DIFFERENT
-            case ClippedSum(argument=argument, centre=centre):
-                if self._text(argument) in map(self._text, call.args):
-                    return Contributed.DEVIATIONS if centre else Contributed.VALUES
-                over_another = call.function in {"sum", "count"}
-                return Contributed.BEYOND if over_another else Contributed.PRODUCTS
-            case _:
-                assert_never(part)
-
-    def _text(self, expression: Expression) -> str:
-        writer = Writer()
-        writer.number(self.block.rows)
-        return writer.write(expression)
 
     def _better(self, part: AdditiveTotal, digits: int, most: int | None) -> Norm:
         """Return the norm to which totals over several groups are scaled.
@@ -577,3 +545,40 @@ def _edges(lower: int, upper: int, finest: int) -> tuple[int, ...]:
         for part in (width >> n, 3 * width >> (n + 1)):
             ends += [lower + part, upper - part, part, -part]
     return tuple(sorted({end for end in ends if lower < end < upper} or {upper}))
+
+
+def _digits(part: ClippedSum, call: BoundedCall) -> tuple[ClippedSum, int]:
+    """Return the sum with totals that fit, and the digits of its scaled totals."""
+    total = declared_limits.within_integers(part)
+    return total, declared_limits.more_digits(
+        total, 1 if call.wide else declared_limits.widest_row(total)
+    )
+
+
+def _what(
+    block: private_plan.PrivateBlock, part: RowCount | ClippedSum | DistinctCount, measure: int
+) -> Contributed:
+    call = block.measures[measure].call
+    match part:
+        case RowCount():
+            return Contributed.ROWS
+        case DistinctCount():
+            return Contributed.DIFFERENT
+        case ClippedSum(argument=argument, centre=centre):
+            if _text(block, argument) in (_text(block, each) for each in call.args):
+                return Contributed.DEVIATIONS if centre else Contributed.VALUES
+            over_another = call.function in {"sum", "count"}
+            return Contributed.BEYOND if over_another else Contributed.PRODUCTS
+        case _:
+            assert_never(part)
+
+
+def _text(block: private_plan.PrivateBlock, expression: Expression) -> str:
+    writer = Writer()
+    writer.number(block.rows)
+    return writer.write(expression)
+
+
+def _adds_up(block: private_plan.PrivateBlock) -> bool:
+    """Test whether only sums and counts are requested: means share a count, and are centred."""
+    return all(measure.call.function in {"sum", "count"} for measure in block.measures)

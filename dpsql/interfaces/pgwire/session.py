@@ -283,7 +283,7 @@ class Session:
         for piece in statements:
             self._began, self._piece = monotonic(), piece
             result = yield from self._make(
-                partial(self._run, piece, stop, block=len(statements) > 1)
+                partial(self._runner.run_text, piece, stop, block=len(statements) > 1)
             )
             count = 0
             if result.columns is not None and result.copy is None:
@@ -292,9 +292,6 @@ class Session:
                 tables = yield from self._begun(result)
                 count = yield from self._rows(result, result.columns, forms, tables)
             yield from self._completed(result, count)
-
-    def _run(self, piece: Piece, stop: Stop, *, block: bool) -> Result:
-        return self._runner.run(self._runner.command(piece, stop), (), stop, block=block)
 
     def _begun(self, result: Result) -> Generator[Parking, None, Iterator[Sequence[Row]]]:
         """Return the rows of a result in chunks, with the first chunk already read."""

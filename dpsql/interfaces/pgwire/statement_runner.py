@@ -149,6 +149,10 @@ class Runner:
 
     # --- running ---
 
+    def run_text(self, piece: Piece, stop: Stop, *, block: bool) -> Result:
+        """Parse and run a statement without parameters, as `run` does."""
+        return self.run(self.command(piece, stop), (), stop, block=block)
+
     def run(
         self, command: Command, values: Sequence[Any], stop: Stop, *, block: bool = False
     ) -> Result:
