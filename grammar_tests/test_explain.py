@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 
 import dpsql
+from dpsql.answering.any_statement import ColumnsOf
 from dpsql.interfaces.doors import COMMAND_LINE
 from dpsql.interfaces.plan_text import plan_text
+from dpsql.model.errors import Refused
 from dpsql.model.tree import PlanForm
 from dpsql.preparation.explanation import ChoiceLine, Explanation, LargerEpsilon
 from dpsql.proxy import Proxy
@@ -187,6 +189,20 @@ FORMS = {
     "EXPLAIN PRIVACY VERBOSE": PlanForm.LONG,
     "EXPLAIN PRIVACY (FORMAT JSON)": PlanForm.JSON,
 }
+
+
+@pytest.mark.parametrize("prefix", FORMS)
+def test_a_refused_explain_keeps_its_places_and_offers_an_explain(
+    proxy: Proxy, prefix: str
+) -> None:
+    sql = f"{prefix} SELECT COUNT(*) AS n FROM ordes"
+    for refuses in (proxy.ask, proxy.explain, lambda asked: proxy.run(ColumnsOf(asked))):
+        with pytest.raises(Refused) as caught:
+            refuses(request(sql))
+        refused = caught.value
+        assert sql[refused.span.start : refused.span.stop] == "ordes"
+        assert refused.offer is not None
+        assert refused.offer.sql == sql.replace("ordes", "orders")
 
 
 @pytest.mark.full("opens servers or connects clients")
