@@ -16,7 +16,7 @@ from dpsql.compiler.plan.prepared import Prepared
 from dpsql.dialects.duckdb import expression_sql, relation_sql
 from dpsql.dialects.duckdb.relation_sql import statement
 from dpsql.model.errors import Refused
-from dpsql.model.notices import ByFact, CertainFact, NoRows
+from dpsql.model.row_notices import ByFact, CertainFact, NoRows
 from dpsql.model.vocabulary import Policy
 from grammar_tests import fuzz_world
 from grammar_tests.laws import (

@@ -40,8 +40,8 @@ from dpsql.mechanisms.exponential import Candidates, best
 from dpsql.mechanisms.laws import Law
 from dpsql.mechanisms.matrix_noise import MatrixNoise
 from dpsql.mechanisms.scores import Reached, candidates
-from dpsql.model.notices import NoRows
 from dpsql.model.public_times import now
+from dpsql.model.row_notices import NoRows
 from dpsql.model.tree import DOUBLE, Call, Statement
 from dpsql.model.vocabulary import (
     Budget,

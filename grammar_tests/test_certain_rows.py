@@ -14,7 +14,7 @@ from dpsql.compiler.infer import certain_rows
 from dpsql.interfaces.doors import COMMAND_LINE
 from dpsql.interfaces.plan_text import plan_text
 from dpsql.interfaces.sentences import remarks
-from dpsql.model.notices import ByFact, CertainFact
+from dpsql.model.row_notices import ByFact, CertainFact
 from dpsql.model.vocabulary import Fact, FactKind, Loss
 from dpsql.proxy import Proxy
 from grammar_tests import bound, world

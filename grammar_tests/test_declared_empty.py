@@ -12,7 +12,7 @@ from dpsql.interfaces.doors import COMMAND_LINE
 from dpsql.interfaces.plan_text import plan_text
 from dpsql.interfaces.sentences import remarks, sentence
 from dpsql.model.algebra import Relation, Scan
-from dpsql.model.notices import ByDeclaration
+from dpsql.model.row_notices import ByDeclaration
 from dpsql.model.vocabulary import Loss
 from dpsql.model.walk import relations
 from dpsql.proxy import Proxy

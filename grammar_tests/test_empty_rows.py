@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dpsql.model.errors import PolicyError, Reason, Refused
-from dpsql.model.notices import Withheld
+from dpsql.model.row_notices import Withheld
 from dpsql.policy.load import load
 from dpsql.proxy import Proxy
 from grammar_tests.proxy_kit import WatchedEngine, policy, request, shop

@@ -22,7 +22,8 @@ from dpsql.compiler.plan.published_keys import ListedKeys
 from dpsql.dialects.duckdb.duckdb_dialect import DUCKDB
 from dpsql.engines.duckdb.declared_schema import tables as declared
 from dpsql.model.errors import Refused
-from dpsql.model.notices import Assumed, Clipped, FewValues, Listed, NoRows, Sampled
+from dpsql.model.notices import Assumed, Clipped, FewValues, Listed, Sampled
+from dpsql.model.row_notices import NoRows
 from dpsql.model.vocabulary import Noisy, Policy, Sensitivity, Voucher
 from dpsql.preparation.public_data import PublicTables
 from dpsql.release.histogram_choices import separated

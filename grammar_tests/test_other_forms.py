@@ -19,7 +19,7 @@ from dpsql.compiler.resolve import (
 from dpsql.compiler.resolve import window_aggregates as window_forms
 from dpsql.model.algebra import Relation
 from dpsql.model.errors import Refused
-from dpsql.model.notices import AnsweredAs, AnswerForm
+from dpsql.model.row_notices import AnsweredAs, AnswerForm
 from dpsql.model.tree import INTEGER, Literal, Ref
 from grammar_tests import world
 from grammar_tests.bound import over, shop

@@ -26,7 +26,8 @@ from dpsql.interfaces.plan_text import plan_text
 from dpsql.interfaces.sentences import sentences
 from dpsql.ledgers import Stopped
 from dpsql.model.errors import Reason, Refused
-from dpsql.model.notices import Clipped, Modelled
+from dpsql.model.notices import Clipped
+from dpsql.model.row_notices import Modelled
 from dpsql.model.tree import VARCHAR, Kind, Span, identifier
 from dpsql.model.vocabulary import (
     Loss,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_HALF_EVEN, Context, Decimal
 from math import floor, isfinite, isnan, log10
 from typing import Any
 
-from dpsql.model.durations import spelled
 from dpsql.model.interval_ends import ends
+from dpsql.model.value_texts import exact_text
 from dpsql.model.vocabulary import Loss
 
 _WIDE = Context(prec=80, rounding=ROUND_HALF_EVEN, Emin=MIN_EMIN, Emax=MAX_EMAX)
@@ -156,29 +156,6 @@ def seconds_text(margin: float) -> str:
     size, unit = next(((s, u) for s, u in _UNITS if margin >= s), _UNITS[-1])
     amount = margin / size
     return f"{amount:,.{significant_places(amount)}f} {unit}"
-
-
-def exact_text(value: Any) -> str:
-    """Return any result value as exact text.
-
-    >>> exact_text(Decimal("1.50")), exact_text(True), exact_text(None), exact_text(0.1)
-    ('1.50', 'true', 'NULL', '0.1')
-    """
-    match value:
-        case None:
-            return "NULL"
-        case bool():
-            return "true" if value else "false"
-        case Decimal():
-            return format(value, "f")
-        case float():
-            return repr(value).replace("nan", "NaN").replace("inf", "Infinity")
-        case datetime():
-            return value.isoformat(sep=" ")
-        case timedelta():
-            return spelled(value)
-        case _:
-            return str(value)
 
 
 def total_text(total: tuple[Decimal, Decimal] | None) -> str:

@@ -9,11 +9,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from dpsql.dialects.statements.commands import Listing
-from dpsql.interfaces.amounts import exact_text
 from dpsql.interfaces.comments import column_comment, table_comment
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.table_names import SEARCH_PATH, nearest
 from dpsql.model.tree import INTEGER, VARCHAR
+from dpsql.model.value_texts import exact_text
 from dpsql.model.vocabulary import Answer, Column, ColumnPolicy, Policy, TablePolicy
 
 TABLES = (Column("table", VARCHAR), Column("columns", INTEGER), Column("about", VARCHAR))

@@ -18,8 +18,8 @@ from dpsql.interfaces.receipts import questions_text, spending_text
 from dpsql.interfaces.sentences import sentences
 from dpsql.interfaces.sql_layout import laid_out
 from dpsql.interfaces.tables import grid
-from dpsql.model.notices import ByDeclaration, ByFact, Modelled, Published, Reported, Synthetic
 from dpsql.model.periods import ChargedPeriods
+from dpsql.model.row_notices import ByDeclaration, ByFact, Modelled, Published, Reported, Synthetic
 from dpsql.model.tree import PlanForm
 from dpsql.model.vocabulary import Column, Loss, Rest
 from dpsql.preparation import explanation as explained

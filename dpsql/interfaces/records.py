@@ -17,15 +17,15 @@ from io import BufferedIOBase, BytesIO, RawIOBase
 from math import isfinite
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from dpsql.interfaces.amounts import exact_text, significant_places
+from dpsql.interfaces.amounts import significant_places
 from dpsql.interfaces.data_frames import arrow_type, plain, unique
 from dpsql.interfaces.sentences import sentence
 from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import MissingExtra
 from dpsql.model.interval_ends import Half, Halves, ends
-from dpsql.model.notices import places
 from dpsql.model.table import Repeated
 from dpsql.model.tree import DOUBLE, INTERVAL, SqlType
+from dpsql.model.value_texts import exact_text
 from dpsql.model.vocabulary import Answer, Column
 
 if TYPE_CHECKING:
@@ -240,7 +240,7 @@ def _json_notices(answer: Answer, columns: tuple[RecordColumn, ...]) -> list[str
     """Return the JSON to append to each output column: its notices, if any."""
     taken, behind = {column.name for column in columns}, [""] * len(columns)
     for place, _ in enumerate(answer.columns):
-        about = [n for n in answer.notices if place in places(n)]
+        about = [n for n in answer.notices if place in n.places]
         if about:
             own = [n for n, column in enumerate(columns) if column.source == place]
             name = unique(f"{columns[own[0]].name}{_NOTICE}", taken)

@@ -1,4 +1,4 @@
-"""Notices about numbers, for the reader; the interfaces make the sentences.
+"""Notices about numbers, for the reader: the data of each, and its sentence.
 
 Only `Empty` and `Unclear` depend on released numbers. All others follow from the text, the policy
 and public data, never from private data. Limits that hold by proof get no notice: only enforcement
@@ -10,15 +10,63 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import StrEnum
-from typing import TypeAlias
+from typing import ClassVar, Protocol, TypeAlias
 
 from dpsql.model.dataclass import dataclass
-from dpsql.model.local_reports import Randomized
 from dpsql.model.public_times import Resolution
 from dpsql.model.tree import Value
+from dpsql.model.value_texts import value_text
 
 Ends: TypeAlias = tuple[Value, Value]
 """The clipping bounds of a value, lower and upper."""
+
+
+class Words(Protocol):
+    """Words of an interface, for its options in sentences."""
+
+    @property
+    def plan(self) -> str:
+        """Words that show the plan of a query."""
+
+    def words(self, fits: str = "") -> dict[str, str]:
+        """Return the existing words by their names in messages."""
+
+
+class Notice:
+    """A notice about numbers of an answer. `template` is its sentence, unless that needs code."""
+
+    __slots__ = ()
+    template: ClassVar[str]
+
+    @property
+    def places(self) -> tuple[int, ...]:
+        """Columns that are marked."""
+        return ()
+
+    @property
+    def named_columns(self) -> tuple[int, ...]:
+        """Columns that the sentence names."""
+        return self.places
+
+    def sentence(self, names: str) -> str:
+        """Return the sentence on columns of these names."""
+        return self.template.format(self=self, names=names)
+
+    def advice(self, door: Words | None) -> str:
+        """Return the end of the sentence, in the words of an interface."""
+        del door
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnNotice(Notice):
+    """A notice about columns: something is left out of them, or assumed."""
+
+    columns: tuple[int, ...]
+
+    @property
+    def places(self) -> tuple[int, ...]:
+        return self.columns
 
 
 class CutSide(StrEnum):
@@ -29,8 +77,15 @@ class CutSide(StrEnum):
     EITHER = "*"
 
 
+_GUESSES = {
+    CutSide.ABOVE: "The lower end holds; the upper end is a guess",
+    CutSide.BELOW: "The upper end holds; the lower end is a guess",
+    CutSide.EITHER: "The interval is a guess",
+}
+
+
 @dataclass(frozen=True, slots=True)
-class Clipped:
+class Clipped(ColumnNotice):
     """A unit's rows in a group are limited to `rows`, and their values clipped to `values`, one per
     argument.
 
@@ -38,7 +93,6 @@ class Clipped:
     `grouped` says that there are groups. The truth lies on one `side`; no interval covers it.
     """
 
-    columns: tuple[int, ...]
     units: str
     grouped: bool
     rows: int | None = None
@@ -46,32 +100,56 @@ class Clipped:
     total: Ends | None = None
     side: CutSide = CutSide.EITHER
 
+    def sentence(self, names: str) -> str:
+        ends = " and ".join(" … ".join(map(value_text, ends)) for ends in self.values)
+        per, rows = _per(grouped=self.grouped), self.rows
+        what, side = "changes" if rows is None else "leaves out", _beside(self.side)
+        unknown = f"; how much that {what} is unknown, and not in ±{side}"
+        if rows is None:
+            return f"values in {names} are clipped to {ends}{unknown}"
+        if self.total is None:
+            cut = f", values clipped to {ends}" if ends else ""
+            most = f"at most {_some(rows, 'row')} each{per}"
+            return f"{self.units} count with {most} in {names}{cut}{unknown}"
+        lower, upper = self.total
+        adds = f"at most {value_text(upper)}"
+        adds = adds if lower == 0 else f"{value_text(lower)} to {value_text(upper)}"
+        cut = f", clipped to {ends}" if ends else ""
+        each = f"{_some(rows, 'row')} each{cut}{unknown}"
+        return f"{self.units} add {adds} each to {names}{per}: {each}"
+
 
 @dataclass(frozen=True, slots=True)
-class FewValues:
+class FewValues(ColumnNotice):
     """A limit: at most `values` distinct values of a unit count in a group; `side` as above."""
 
-    columns: tuple[int, ...]
     units: str
     grouped: bool
     values: int
     side: CutSide = CutSide.ABOVE
 
+    def sentence(self, names: str) -> str:
+        different = f"{_some(self.values, 'different value')} each{_per(grouped=self.grouped)}"
+        return f"{self.units} count with at most {different} in {names}{_uncovered(self.side)}"
+
 
 @dataclass(frozen=True, slots=True)
-class Sampled:
+class Sampled(ColumnNotice):
     """A unit counts in at most `groups` groups, chosen at random, which moves numbers to one
     `side`.
     """
 
-    columns: tuple[int, ...]
     units: str
     groups: int
     side: CutSide = CutSide.EITHER
 
+    def sentence(self, names: str) -> str:
+        groups = f"{_some(self.groups, 'group')} each, chosen at random"
+        return f"{self.units} count in at most {groups}, in {names}{_uncovered(self.side)}"
+
 
 @dataclass(frozen=True, slots=True)
-class SharedPresence:
+class SharedPresence(ColumnNotice):
     """A unit in more than `groups` groups counts less than once in each, so that no group is left
     out.
 
@@ -79,7 +157,6 @@ class SharedPresence:
     enough units it is not `visible`. For a public number `above` is None.
     """
 
-    columns: tuple[int, ...]
     units: str
     groups: float
     above: int | None = None
@@ -89,6 +166,15 @@ class SharedPresence:
     def side(self) -> CutSide:
         """Side of the truth: counts are too small."""
         return CutSide.ABOVE
+
+    def sentence(self, names: str) -> str:
+        more = f"{self.units} in more than {self.groups:,.4g} groups"
+        counts = f"{more} count with less than 1 per group in {names}"
+        if self.above is None:
+            return f"{counts}, so that {names} can be too low ({self.side})"
+        if not self.visible:
+            return f"{counts}: too few of them to find a better limit; declare max_groups_per_unit"
+        return f"{counts} (limit found privately): at most about {self.above:,} ({self.side})"
 
 
 class Contributed(StrEnum):
@@ -104,14 +190,13 @@ class Contributed(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Scaled:
+class Scaled(ColumnNotice):
     """All `what` that a unit contributes is scaled to a norm of at most `most`, found privately.
 
     About `above` units at most have more (95 %). Without enough units the norm is not `visible`.
     The truth lies on one `side`, where the end of the interval may be a `guess`.
     """
 
-    columns: tuple[int, ...]
     units: str
     what: Contributed
     most: float
@@ -120,51 +205,102 @@ class Scaled:
     side: CutSide
     guess: bool = False
 
+    def sentence(self, names: str) -> str:
+        rounded = float(f"{self.most:.4g}")
+        units, most = self.units, value_text(rounded)
+        match self.what:
+            case Contributed.UNITS | Contributed.ROWS:
+                whole = f"at most {most}" if rounded >= 1 else "less than one of the"
+                bound = f"one of {units} counts with {whole} {self.what} in {names}"
+            case Contributed.VALUES:
+                bound = f"one of {units} adds at most {most} to {names}"
+            case _:
+                bound = f"the {self.what} of one of {units} add at most {most} to {names}"
+        if not self.visible:
+            return f"{bound}: too few {units} to find a better limit; declare max_per_unit"
+        beyond = f"at most about {self.above:,} have more, and their excess is missing"
+        clipped = f"{bound} (limit found privately); {beyond}{_beside(self.side)}"
+        if not self.guess:
+            return clipped
+        why = f"a few {units} hold much of this. Declare max_per_unit."
+        return f"{clipped}. {_GUESSES[self.side]}: {why}"
+
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class Listed(ColumnNotice):
     """A limit: only the `values` values that the policy declares count, of the key `name`, or of an
     argument (None).
     """
 
-    columns: tuple[int, ...]
     name: str | None
     values: int
 
+    def sentence(self, names: str) -> str:
+        if self.name is None:
+            return f"values other than the {self.values:,} declared do not count in {names}"
+        other = self.name or "value"
+        return f"rows with another {other} than the {self.values:,} declared are left out"
+
 
 @dataclass(frozen=True, slots=True)
-class Assumed:
+class Assumed(ColumnNotice):
     """Numbers are made to agree under the assumption that a column has only its `values` declared
     values.
     """
 
-    columns: tuple[int, ...]
     values: int
+
+    template = "totals in {names} agree as if there were no values but the {self.values:,} declared"
 
 
 @dataclass(frozen=True, slots=True)
-class Hidden:
+class Hidden(ColumnNotice):
     """Groups of fewer units than about `least` are not released."""
 
-    columns: tuple[int, ...]
     units: str
     least: int
 
+    template = "groups of fewer than about {self.least:,} {self.units} are not shown"
+
 
 @dataclass(frozen=True, slots=True)
-class Empty:
+class Empty(Notice):
     """The answer has no rows; groups smaller than `hidden` are not released (None: all are)."""
 
     hidden: Hidden | None
 
+    def advice(self, door: Words | None) -> str:
+        return f"; {_larger(door)} or coarser groups show more" if self.hidden else ""
+
+    def sentence(self, names: str) -> str:
+        if self.hidden is None:
+            return "no rows: nothing that was released fulfils the conditions on it"
+        return f"no rows: {self.hidden.sentence(names)}"
+
 
 @dataclass(frozen=True, slots=True)
-class Unclear:
+class Unclear(Notice):
     """A column where `unclear` of `numbers` numbers are at most their half-widths."""
 
     column: int
     unclear: int
     numbers: int
+
+    @property
+    def named_columns(self) -> tuple[int, ...]:
+        return (self.column,)
+
+    def advice(self, door: Words | None) -> str:
+        return "" if door is None else f"; {door.plan} shows if another form does better"
+
+    def sentence(self, names: str) -> str:
+        unclear, numbers = self.unclear, self.numbers
+        if unclear == numbers:
+            what = f"{names} is" if numbers == 1 else f"all {numbers:,} numbers of {names} are"
+        else:
+            what = f"{unclear:,} of {numbers:,} numbers of {names} are"
+        each = "its" if numbers == 1 else "their"
+        return f"{what} no larger than {each} ±"
 
 
 class RankedBy(StrEnum):
@@ -175,8 +311,18 @@ class RankedBy(StrEnum):
     ROWS = "rows"
 
 
+_RANKED = {
+    RankedBy.RANK: ("the rank of each value of {names} is off by at most {rows:,} row{s} (95 %)"),
+    RankedBy.END: (
+        "in a group of more than {rows:,} row{s}, 1 to {rows:,} of them reach the value of {names}"
+        " (95 %)"
+    ),
+    RankedBy.ROWS: "no value has {rows:,} row{s} more than that of {names} (95 %)",
+}
+
+
 @dataclass(frozen=True, slots=True)
-class Ranked:
+class Ranked(Notice):
     """Values that are chosen by ranks, whose errors in values are unknown.
 
     With 95 %, a rank is off by at most `rows`, at most so many rows reach an extreme value, or no
@@ -187,9 +333,16 @@ class Ranked:
     by: RankedBy
     rows: int
 
+    @property
+    def named_columns(self) -> tuple[int, ...]:
+        return self.outputs
+
+    def sentence(self, names: str) -> str:
+        return _RANKED[self.by].format(names=names, rows=self.rows, s="s" * (self.rows != 1))
+
 
 @dataclass(frozen=True, slots=True)
-class Drowned:
+class Drowned(Notice):
     """A useless answer where no number can be informative: each error is larger than all possible
     values.
 
@@ -201,9 +354,17 @@ class Drowned:
     most: int
     noise: float
 
+    template = (
+        "this cannot be useful: at most {self.most:,} of {self.units} can be counted, and the "
+        "noise hides {self.noise:,.3g} or more"
+    )
+
+    def advice(self, door: Words | None) -> str:
+        return f"; ask about more of them, or with {_larger(door)}"
+
 
 @dataclass(frozen=True, slots=True)
-class NeverShown:
+class NeverShown(Notice):
     """A useless answer where no group can be released: it needs `least` units, and at most `most`
     can be in one.
     """
@@ -212,9 +373,17 @@ class NeverShown:
     most: int
     least: int
 
+    template = (
+        "this cannot be useful: a group is shown from about {self.least:,} of {self.units} on, "
+        "and at most {self.most:,} can be in one"
+    )
+
+    def advice(self, door: Words | None) -> str:
+        return f"; ask about more of them, or with {_larger(door)}"
+
 
 @dataclass(frozen=True, slots=True)
-class TooFew:
+class TooFew(Notice):
     """A bound on a unit's contribution surely stands out for about `visible_from` similar units;
     there are at most `most`.
     """
@@ -223,16 +392,27 @@ class TooFew:
     visible_from: int
     most: int
 
+    template = (
+        "perhaps too few {self.units} to find how much one of them adds: {self.visible_from:,} "
+        "are surely enough, and at most {self.most:,} can be counted; declare a limit "
+        "(max_per_unit), or ask about more of them"
+    )
+
 
 @dataclass(frozen=True, slots=True)
-class CountedKeys:
+class CountedKeys(Notice):
     """The released groups of these private keys are counted, which are not all groups."""
 
     keys: tuple[str, ...]
 
+    def sentence(self, _names: str) -> str:
+        listed = ", ".join(self.keys)
+        other = f"; COUNT(DISTINCT {listed}) tells, with a known error" * (len(self.keys) == 1)
+        return f"how many {listed} are shown is not how many there are{other}"
+
 
 @dataclass(frozen=True, slots=True)
-class BoundsFound:
+class BoundsFound(Notice):
     """The bounds of a column that declares none were found by a private query."""
 
     table: str
@@ -240,18 +420,24 @@ class BoundsFound:
     lower: float
     upper: float
 
+    template = (
+        "The bounds [{self.lower:.10g}, {self.upper:.10g}] of {self.table}.{self.column} were "
+        "found privately."
+    )
+
 
 @dataclass(frozen=True, slots=True)
-class Unprotected:
+class Unprotected(ColumnNotice):
     """People whom this column of a table names are not protected, as the owner declares."""
 
-    columns: tuple[int, ...]
     table: str
     column: str
 
+    template = "people whom {self.table}.{self.column} names are not protected from what this tells"
+
 
 @dataclass(frozen=True, slots=True)
-class RoundedTimes:
+class RoundedTimes(Notice):
     """NOW() is read as `instant`, the last full `resolution` (None: the text does not use it).
 
     With `constants`, recent times in the text are rounded down in the same way.
@@ -261,157 +447,18 @@ class RoundedTimes:
     instant: datetime | None
     constants: bool
 
+    def sentence(self, _names: str) -> str:
+        at = "" if self.instant is None else f"NOW() is {self.instant:%Y-%m-%d %H:%M} UTC"
+        constants = f"times of the last days are those of the full {self.resolution}"
+        read = [at] * bool(at) + [constants] * self.constants
+        return f"{', and '.join(read)}: the same question until the next {self.resolution}"
 
-@dataclass(frozen=True, slots=True)
-class Withheld:
-    """Private rows were requested: the answer has their columns and no rows, for any data."""
-
-    units: str
-
-
-class AnswerForm(StrEnum):
-    """A form that a query over many people's rows was answered in."""
-
-    STAGED_AVERAGE = "staged average"
-    STAGED_NUMBER = "staged number"
-    LIMITED_JOIN = "limited join"
-    STAGED_RANK = "staged rank"
-    UNMATCHED_ROWS = "unmatched rows"
-
-
-STAGED_FORMS = (AnswerForm.STAGED_AVERAGE, AnswerForm.STAGED_RANK)
-"""Forms that say that rows are compared with released numbers."""
-
-
-@dataclass(frozen=True, slots=True)
-class AnsweredAs:
-    """The query was answered in another form, with an error that no ± has.
-
-    `most` are the rows of one unit in each side of a limited join.
-    """
-
-    form: AnswerForm
-    most: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ByDeclaration:
-    """The answer has no rows: the conditions exclude all `values` that the policy lists for a
-    column.
-
-    Nothing was measured, for any data. A constant of the conditions may mean the value `near`.
-    """
-
-    table: str
-    column: str
-    values: tuple[Value, ...]
-    near: str | None = None
-
-
-class CertainFact(StrEnum):
-    """Reasons why no row fulfils the conditions of a number, or why two counts are equal."""
-
-    NEVER_NULL = "never NULL"
-    AT_MOST = "at most"
-    LINKED = "linked"
-    FALSE = "false"
-    EQUAL = "equal"
-
-
-@dataclass(frozen=True, slots=True)
-class ByFact:
-    """A number follows from a `fact` about a column of a table: no row fulfils its conditions.
-
-    At most `most` rows have one value of that column. Nothing was measured for it, for any data.
-    """
-
-    fact: CertainFact
-    about: str
-    most: int = 1
-
-
-NoRows: TypeAlias = ByDeclaration | ByFact
-"""Reasons why an aggregate has no rows, so that it is answered without a measurement."""
-
-
-@dataclass(frozen=True, slots=True)
-class Synthetic:
-    """All numbers are computed from rows of these synthetic tables, which belong to no privacy
-    unit.
-    """
-
-    tables: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Published:
-    """All numbers are computed from rows of these published tables, which are noisy."""
-
-    tables: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Reported:
-    """A `column` (with its table) holds reports drawn from `law`; results are estimates.
-
-    About `rows` rows are expected (None: unknown). `noise` is the 95 % half-width of an estimated
-    count by the measurement's noise (None: it is counted exactly).
-    """
-
-    column: str
-    law: Randomized
-    rows: int | None
-    noise: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Modelled:
-    """The answer uses predictions of these models, which are no measurements.
-
-    Rows for the `limited` models were clipped or scaled by a limit per unit.
-    """
-
-    models: tuple[str, ...]
-    limited: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Relayed:
-    """A notice of a server, in its words."""
-
-    text: str
-
-
-Cut: TypeAlias = Clipped | FewValues | Sampled | Scaled | SharedPresence | Listed | Assumed | Hidden
-"""Notices about columns: something is left out of them, or assumed."""
 
 LIMITS = Clipped | FewValues | Sampled | Scaled | SharedPresence
 """Notices about limits on what a unit contributes."""
 
 Useless: TypeAlias = Drowned | NeverShown
 """Reasons why an answer cannot be useful, for any data."""
-
-Told: TypeAlias = (
-    Empty
-    | Unclear
-    | Ranked
-    | Useless
-    | TooFew
-    | CountedKeys
-    | BoundsFound
-    | RoundedTimes
-    | Withheld
-    | AnsweredAs
-    | NoRows
-    | Synthetic
-    | Published
-    | Reported
-    | Modelled
-    | Relayed
-)
-"""Notices that mark no column."""
-
-Notice: TypeAlias = Cut | Told | Unprotected
 
 
 def marked(notices: tuple[Notice, ...]) -> frozenset[int]:
@@ -420,7 +467,7 @@ def marked(notices: tuple[Notice, ...]) -> frozenset[int]:
     >>> sorted(marked((Sampled((1, 2), "people", 5), Listed((0,), "city", 2))))
     [0, 1, 2]
     """
-    return frozenset(place for notice in notices for place in places(notice))
+    return frozenset(place for notice in notices for place in notice.places)
 
 
 def sides(notices: tuple[Notice, ...]) -> dict[int, CutSide]:
@@ -433,16 +480,32 @@ def sides(notices: tuple[Notice, ...]) -> dict[int, CutSide]:
     by_column: dict[int, CutSide] = {}
     for notice in notices:
         own = notice.side if isinstance(notice, LIMITS) else CutSide.EITHER
-        for place in places(notice):
+        for place in notice.places:
             by_column[place] = own if by_column.get(place, own) is own else CutSide.EITHER
     return by_column
-
-
-def places(notice: Notice) -> tuple[int, ...]:
-    """Return the columns of one notice."""
-    return () if isinstance(notice, Told) else notice.columns
 
 
 def useless(notices: tuple[Notice, ...]) -> Useless | None:
     """Return the notice that an answer cannot be useful, if there is one."""
     return next((n for n in notices if isinstance(n, Useless)), None)
+
+
+def _uncovered(side: CutSide) -> str:
+    """Return what a declared limit does to the interval, which covers noise alone."""
+    return f"; how much that leaves out is unknown, and not in ±{_beside(side)}"
+
+
+def _beside(side: CutSide) -> str:
+    return "" if side is CutSide.EITHER else f" ({side})"
+
+
+def _larger(door: Words | None) -> str:
+    return "a larger ε" if door is None else f"a larger ε ({door.words()['by_epsilon']})"
+
+
+def _per(*, grouped: bool) -> str:
+    return " per group" if grouped else ""
+
+
+def _some(count: int, thing: str) -> str:
+    return f"{count:,} {thing}" if count == 1 else f"{count:,} {thing}s"

@@ -62,9 +62,10 @@ from dpsql.model.bounded_cache import BoundedCache
 from dpsql.model.dataclass import dataclass, field, replace
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.intervals import Facts
-from dpsql.model.notices import STAGED_FORMS, AnsweredAs, AnswerForm, Notice, Reported
+from dpsql.model.notices import Notice
 from dpsql.model.origins import DerivedColumns
 from dpsql.model.prepared_store import opened
+from dpsql.model.row_notices import STAGED_FORMS, AnsweredAs, AnswerForm, Reported
 from dpsql.model.tree import Statement
 from dpsql.model.vocabulary import Budget, Column, Loss, Policy
 from dpsql.model.walk import relations

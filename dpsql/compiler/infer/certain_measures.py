@@ -17,7 +17,7 @@ from dpsql.compiler.plan.private_plan import PrivateBlock
 from dpsql.model import algebra, tree, walk
 from dpsql.model.algebra import Relation
 from dpsql.model.comparisons import TRUE_IF
-from dpsql.model.notices import ByFact, CertainFact, NoRows
+from dpsql.model.row_notices import ByFact, CertainFact, NoRows
 
 Columns: TypeAlias = frozenset[int]
 _PLAIN = algebra.Released | algebra.Project | algebra.Filter | algebra.Sort | algebra.Limit

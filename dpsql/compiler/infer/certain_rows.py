@@ -23,7 +23,7 @@ from dpsql.model import algebra, tree
 from dpsql.model.algebra import Relation
 from dpsql.model.comparisons import MIRRORED, against_constant
 from dpsql.model.intervals import Facts
-from dpsql.model.notices import ByDeclaration, ByFact, CertainFact, NoRows
+from dpsql.model.row_notices import ByDeclaration, ByFact, CertainFact, NoRows
 from dpsql.model.tree import Call, Kind, Literal, Ref
 from dpsql.model.vocabulary import FactKind, TablePolicy
 from dpsql.model.walk import conjuncts, refs

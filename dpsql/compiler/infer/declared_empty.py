@@ -28,7 +28,7 @@ from dpsql.compiler.infer.column_facts import (
 from dpsql.compiler.infer.infer import domain_of
 from dpsql.compiler.plan.private_plan import PrivateBlock, Tracked
 from dpsql.model import algebra, tree
-from dpsql.model.notices import ByDeclaration, NoRows
+from dpsql.model.row_notices import ByDeclaration, NoRows
 from dpsql.model.table_names import nearest
 from dpsql.model.vocabulary import ColumnPolicy, Policy, TablePolicy
 from dpsql.model.walk import both, map_inputs, refs, relations, walk

@@ -48,8 +48,8 @@ from dpsql.model.intervals import Bound, Interval
 from dpsql.model.notices import (
     Assumed,
     Clipped,
+    ColumnNotice,
     CountedKeys,
-    Cut,
     CutSide,
     Drowned,
     Ends,
@@ -89,7 +89,7 @@ def notices(
     fed = FedColumns.of(bounded.outer, len(bounded.outer.fields))
     units = policy.unit.table
     each_block = partial(_Block, units=units, plain=plain, fed=fed, options=options)
-    cuts: dict[Cut, tuple[int, ...]] = {}
+    cuts: dict[ColumnNotice, tuple[int, ...]] = {}
     ranked = list[Ranked]()
     for number, (block, block_plan) in enumerate(zip(bounded.blocks, plan.blocks, strict=True)):
         here = each_block(number=number, bounded=block, plan=block_plan)
@@ -179,7 +179,7 @@ class _Block:
     def block(self) -> private_plan.PrivateBlock:
         return self.bounded.block
 
-    def notices(self) -> Iterator[Cut]:
+    def notices(self) -> Iterator[ColumnNotice]:
         keys, measured = len(self.block.keys), range(len(self.block.measures))
         every = [self.fed.measures(self.number, keys, n) for n in measured]
         alike = [self.fed.errs_alike(self.number, keys, n) for n in measured]

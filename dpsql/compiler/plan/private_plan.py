@@ -25,8 +25,9 @@ from dpsql.mechanisms.stability import Stability
 from dpsql.model.algebra import Field, Item, Measure, Relation, Released
 from dpsql.model.dataclass import dataclass, field, replace
 from dpsql.model.intervals import Facts, Interval
-from dpsql.model.notices import AnsweredAs, Contributed, NoRows, Withheld
+from dpsql.model.notices import Contributed
 from dpsql.model.origins import DerivedColumns
+from dpsql.model.row_notices import AnsweredAs, NoRows, Withheld
 from dpsql.model.tree import Expression, Ref, Span, SqlType, Value
 from dpsql.model.vocabulary import Event, Fact, Loss, Noise, Sensitivity
 from dpsql.model.walk import relations

@@ -35,7 +35,7 @@ from dpsql.model import algebra, tree, walk
 from dpsql.model.dataclass import dataclass, field, replace
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.local_reports import LocalColumn
-from dpsql.model.notices import Reported
+from dpsql.model.row_notices import Reported
 from dpsql.model.vocabulary import Policy
 
 ESTIMATE = "local_estimate"

@@ -72,8 +72,8 @@ from dpsql.model.algebra import (
 )
 from dpsql.model.dataclass import dataclass, field, replace
 from dpsql.model.errors import Reason, Refused
-from dpsql.model.notices import Withheld
 from dpsql.model.renumber import renumbered
+from dpsql.model.row_notices import Withheld
 from dpsql.model.tree import (
     NOWHERE,
     JoinKind,

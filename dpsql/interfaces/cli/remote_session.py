@@ -19,7 +19,6 @@ import click
 
 from dpsql.dialects.postgres.words import words
 from dpsql.dialects.statements.commands import Listing
-from dpsql.interfaces.amounts import exact_text
 from dpsql.interfaces.cli.completions import Completable, by_column
 from dpsql.interfaces.cli.listing_commands import listing_text
 from dpsql.interfaces.cli.prices import QuestionPrice
@@ -35,6 +34,7 @@ from dpsql.model.dataclass import dataclass, field
 from dpsql.model.errors import Refused
 from dpsql.model.interval_ends import Half
 from dpsql.model.tree import VARCHAR, Span
+from dpsql.model.value_texts import exact_text
 from dpsql.model.vocabulary import Answer, Column, Loss
 
 T = TypeVar("T")

@@ -14,13 +14,13 @@ from enum import StrEnum
 from math import ceil, floor, isnan, log10
 from typing import Any
 
-from dpsql.interfaces.amounts import exact_text
 from dpsql.interfaces.messages import printable
 from dpsql.interfaces.sentences import footnotes
 from dpsql.interfaces.tables import MARK, number_and_interval
 from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.interval_ends import Half
 from dpsql.model.notices import sides
+from dpsql.model.value_texts import exact_text
 from dpsql.model.vocabulary import Answer
 
 MOST_POINTS = 1_000

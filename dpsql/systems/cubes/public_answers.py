@@ -25,7 +25,7 @@ from dpsql.model.bounded_cache import BoundedCache
 from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.delegation import Chain
 from dpsql.model.errors import Failed, Reason, Refused
-from dpsql.model.notices import Published
+from dpsql.model.row_notices import Published
 from dpsql.model.tree import DOUBLE, INTERVAL
 from dpsql.model.vocabulary import Answer, Column, ColumnPolicy, Loss, Request, TablePolicy
 from dpsql.preparation.explanation import Explanation

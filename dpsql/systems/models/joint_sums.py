@@ -26,7 +26,7 @@ from dpsql.mechanisms import standard_deviation
 from dpsql.model.algebra import Evaluated
 from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import Reason, Refused
-from dpsql.model.notices import Reported
+from dpsql.model.row_notices import Reported
 from dpsql.model.tree import NOWHERE
 from dpsql.model.vocabulary import Event, Noise, NoiseEvent, Norm, Sensitivity
 from dpsql.preparation.question import Account, Cost

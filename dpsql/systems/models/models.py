@@ -24,7 +24,7 @@ from dpsql.model.algebra import Relation
 from dpsql.model.bounded_cache import BoundedCache
 from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import Reason, Refused
-from dpsql.model.notices import Modelled
+from dpsql.model.row_notices import Modelled
 from dpsql.model.table import Repeated
 from dpsql.model.tree import INTEGER, VARCHAR
 from dpsql.model.vocabulary import Answer, Column, Request

@@ -11,7 +11,7 @@ from dpsql.interfaces.data_frames import unique
 from dpsql.interfaces.records import csv, parquet, record_columns
 from dpsql.model.dataclass import replace
 from dpsql.model.interval_ends import Half
-from dpsql.model.notices import LIMITS, places
+from dpsql.model.notices import LIMITS
 from dpsql.model.tree import DOUBLE, INTEGER, VARCHAR
 from dpsql.model.vocabulary import Answer, Column
 from dpsql.systems.releases.published_tables import PublishedTable
@@ -82,7 +82,7 @@ def _round(value: Any, margin: float | None, ends: Any, half: Half, step: int) -
 def flagged(answer: Answer) -> Answer:
     """Return an answer with a column of flags next to each number."""
     limited = {
-        place for notice in answer.notices if isinstance(notice, LIMITS) for place in places(notice)
+        place for notice in answer.notices if isinstance(notice, LIMITS) for place in notice.places
     }
     taken = {column.name for column in record_columns(answer)}
     measured = [n for n, column in enumerate(answer.columns) if column.type.is_measured]

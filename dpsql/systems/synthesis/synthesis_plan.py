@@ -35,7 +35,7 @@ from dpsql.mechanisms.pair_choices import Pair, PairChoice, components, pair_cho
 from dpsql.model.algebra import Evaluated
 from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import Reason, Refused
-from dpsql.model.notices import Reported
+from dpsql.model.row_notices import Reported
 from dpsql.model.tree import Parameter, Value, identifier
 from dpsql.model.vocabulary import Column, Event, Loss, Request
 from dpsql.preparation.compilation import Compiler

@@ -24,7 +24,8 @@ from dpsql.ledgers import Entry
 from dpsql.model.bounded_cache import BoundedCache
 from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import Reason, Refused
-from dpsql.model.notices import Notice, Synthetic
+from dpsql.model.notices import Notice
+from dpsql.model.row_notices import Synthetic
 from dpsql.model.tree import INTEGER, VARCHAR
 from dpsql.model.vocabulary import Answer, Column, ColumnPolicy, Request, TablePolicy
 from dpsql.policy.restrict import restrict_to

@@ -15,7 +15,7 @@ from dpsql.model.bound_parameters import said
 from dpsql.model.durations import PART_US, parts_of
 from dpsql.model.errors import Offer, Reason
 from dpsql.model.interval_ends import Half
-from dpsql.model.notices import Relayed
+from dpsql.model.row_notices import Relayed
 from dpsql.model.tree import Kind, SqlType, decimal, list_of
 from dpsql.model.vocabulary import Answer, Column, Loss, Receipt
 
