@@ -221,6 +221,7 @@ COLUMNS = 'columns = ["events.user_id", "orders.user_id"]'
         ('path = "periods.duckdb"', 'path = "p.duckdb"\nprepared = "p.store"', "prepared is not"),
         ("[ledger]", "[limits]\nmax_text_length = 50\n[ledger]", "max_text_length is shorter"),
         (COLUMNS, 'table = "events"\nkey = "event_id"', "needs the person's column"),
+        ("place = {}", '"Person and period" = {}', "dpsql adds a column named person and"),
     ],
 )  # fmt: skip
 def test_policies_that_cannot_keep_periods(tmp_path: Path, old: str, new: str, why: str) -> None:

@@ -17,6 +17,9 @@ from dpsql.model.tree import BOOLEAN, Call, Expression, Kind, Literal, Operators
 NO_TIME, ELSEWHERE = "no time", "elsewhere"
 """Blocks of rows without a time, and of rows outside of all periods."""
 
+UNIT = "person and period"
+"""Column of the unit where several blocks are charged."""
+
 MOST_PERIODS = 600
 """Most periods of a rule: fifty years of months."""
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from dpsql.model.calendars import Renewal
 from dpsql.model.errors import PolicyError
-from dpsql.model.periods import PeriodRule
+from dpsql.model.periods import UNIT, PeriodRule
 from dpsql.model.tree import Kind
 from dpsql.model.vocabulary import TablePolicy
 from dpsql.policy.draft import Draft, DraftTable
@@ -91,6 +91,8 @@ def _of_table(draft: Draft, table: DraftTable) -> Iterator[tuple[str | None, str
         if is_set:
             yield key, f"{key} is not supported with period.", "Leave it out."
     for column in table.columns:
+        if column.name.lower() == UNIT:
+            yield "columns", f"dpsql adds a column named {UNIT}.", "Rename it in the database."
         if column.randomized:
             why = f"{column.name} is randomized, which is not supported with period."
             yield "columns", why, "Leave the column out."

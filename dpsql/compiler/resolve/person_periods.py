@@ -18,7 +18,7 @@ from dpsql.compiler.resolve.scopes import Identities
 from dpsql.model import algebra, tree
 from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import Reason, Refused
-from dpsql.model.periods import NO_TIME, PeriodRule, ends_of, in_blocks, label_of
+from dpsql.model.periods import NO_TIME, UNIT, PeriodRule, ends_of, in_blocks, label_of
 from dpsql.model.vocabulary import ColumnPolicy, FactKind, Link, Policy, TablePolicy
 from dpsql.model.walk import conjuncts, inputs, refs, relations, substitute
 
@@ -27,9 +27,6 @@ _Evaluate: TypeAlias = Callable[
     [tuple[tree.Expression, ...], tuple[algebra.Field, ...], Sequence[_Row]], list[_Row]
 ]
 """A function that computes expressions over constant rows with the engine's own functions."""
-
-UNIT = "person and period"
-"""Column of the unit where several blocks are charged."""
 
 _KEPT = frozenset(
     {FactKind.UNIQUE_KEY, FactKind.NOT_NULL_KEY, FactKind.LINK_RESOLVES, FactKind.MAX_ROWS}
