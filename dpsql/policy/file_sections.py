@@ -57,6 +57,9 @@ def format_of(table: Reader, of_text: bool) -> FileFormat:  # noqa: FBT001
     """Return the format of one table's files. Raises `PolicyError`."""
     reader = table.table("file")
     read = FileFormat(**read_values(reader, "tables.T.file"), columns=_columns(table, of_text))
+    if not read.header and not read.names:
+        why = "Without a header only a row says how many columns there are."
+        reader.fail("header", why, 'Write names = ["…"] for all columns, in order.')
     if read.thousands == read.decimal:
         reader.fail("thousands", "decimal and thousands are one sign.", "Change one of them.")
     if read.delimiter == read.quote:

@@ -134,8 +134,6 @@ def header_of(path: str, f: FileFormat) -> tuple[str, ...] | None:
     if f.names:
         return f.names
     fields = split_line(lines[f.skip], f.delimiter, f.quote)
-    if not f.header:
-        return tuple(f"column{n}" for n in range(1, len(fields) + 1))
     taken, names = set[str](), list[str]()
     for n, each in enumerate(fields, 1):
         plain = each.strip() or f"column{n}"
@@ -168,7 +166,7 @@ def _text_view(
     for each in (*layouts, keys):
         present |= {column.lower(): column for column in each if column.lower() not in present}
     if not layouts:
-        present = {column.name.lower(): column.name for column in f.columns}
+        present |= {column.lower(): column for column in f.names or [c.name for c in f.columns]}
     columns = [f.column(column) or FileColumn(column, "VARCHAR") for column in present.values()]
     columns = [FileColumn(present[c.name.lower()], c.type.upper(), c.forms) for c in columns]
     if not columns:
