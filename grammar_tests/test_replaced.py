@@ -10,8 +10,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache
-from itertools import product
+from itertools import combinations, product
 from math import erfc, expm1, isqrt, log1p, sqrt
+from random import Random
 from statistics import NormalDist
 from typing import Any
 
@@ -30,9 +31,13 @@ from dpsql.mechanisms.scores import HistogramCounts as Histograms
 from dpsql.mechanisms.scores import Reached, candidates
 from dpsql.mechanisms.tails import laplace_tail
 from dpsql.mechanisms.threshold import Threshold
-from dpsql.model.vocabulary import Mechanism, Neighbours, Noise, Sensitivity
+from dpsql.model.errors import Refused
+from dpsql.model.vocabulary import Mechanism, Neighbours, Noise, Policy, Sensitivity
+from dpsql.preparation.prepare import KnownSteps, prepare
 from grammar_tests import world
 from grammar_tests.bound import over
+from grammar_tests.fuzz_forms import form
+from grammar_tests.fuzz_queries import query, swayed_query
 from grammar_tests.laws import (
     BUDGET,
     Counted,
@@ -44,6 +49,7 @@ from grammar_tests.laws import (
     integers,
     moved_nodes,
     noiseless_blocks,
+    parsed,
     promised,
     sways,
     without_unit,
@@ -270,6 +276,68 @@ def test_a_replaced_unit_moves_no_more_than_claimed(name: str, part: int) -> Non
         for other in sides[n + 1 :]:
             for (case, plan), here, there in zip(plans, one, other, strict=True):
                 assert list(broken(plan, Neighbours.REPLACE, here, there)) == [], case
+
+
+# --- random queries ------------------------------------------------------------------------------
+
+WRITERS = (query, swayed_query, form)
+ACCOUNTANTS = ("zcdp", "pure", "approximate", "tight")
+
+
+def broken_at_random(seed: int, count: int, neighbours: Neighbours) -> dict[str, list[Broken]]:
+    """Random queries, and searches for their limits, whose claims break for replaced units."""
+    policy, _ = over(world.rivals(), constraints=False, neighbours=neighbours)
+    engine = PlainEngine(world.build(world.rivals(), constraints=False))
+    chance = Random(seed)  # noqa: S311
+    plans: dict[str, Prepared] = {}
+    while len(plans) < count:
+        sql = chance.choice(WRITERS)(chance.randbytes(chance.randrange(40, 400)))
+        for plan in _planned(sql, policy, engine, chance.choice(ACCOUNTANTS)):
+            plans[f"{len(plans)}: {sql}"] = plan
+    staged = {
+        sql: noiseless_blocks(plan, engine) if plan.rewritten.stages else []
+        for sql, plan in plans.items()
+    }
+    sides = []
+    for unit in UNITS:
+        with without_unit(engine.connection, world.deletions(unit)):
+            without = RememberingEngine(engine.connection)
+            sides.append({s: integers(plan, without, staged[s]) for s, plan in plans.items()})
+    said: dict[str, list[Broken]] = {}
+    for (sql, plan), (here, there) in product(plans.items(), combinations(sides, 2)):
+        said.setdefault(sql, []).extend(broken(plan, neighbours, here[sql], there[sql]))
+    return {sql: why for sql, why in said.items() if why}
+
+
+def _planned(sql: str, policy: Policy, engine: PlainEngine, accountant: str) -> Iterator[Prepared]:
+    """A query's plan and, where limits are to be found, that of its search; none if refused."""
+    budget = replace(BUDGET, accountant=accountant)
+    public = engine.public
+    try:
+        asked = parsed(sql, "duckdb"), policy, budget, Fraction(1), public, public.evaluate
+        plans = [prepare(*asked)]
+        polls = tuple(poll.key for poll in plans[0].polls)
+        plans += [prepare(*asked, KnownSteps({}, polls))] if polls else []
+    except Refused:
+        return
+    yield from (plan for plan in plans if plan.plan is not None)
+
+
+@pytest.mark.parametrize(
+    ("seed", "count"),
+    [
+        pytest.param(0, 15, marks=pytest.mark.full("a slice of a campaign")),
+        *(pytest.param(seed, 500, marks=pytest.mark.campaign) for seed in range(1, 9)),
+    ],
+)
+def test_random_queries_keep_their_claims_for_replaced_units(seed: int, count: int) -> None:
+    assert broken_at_random(seed, count, Neighbours.REPLACE) == {}
+
+
+@pytest.mark.full("hundreds of random queries")
+def test_wrong_twin_random_queries_planned_for_units_that_come_and_go_break_theirs() -> None:
+    said = broken_at_random(0, 12, Neighbours.ADD_REMOVE)
+    assert {kind for why in said.values() for kind, _ in why} >= {"sum"}
 
 
 # --- the distances that a sensitivity claims -----------------------------------------------------
