@@ -145,7 +145,7 @@ def test_the_number_of_noisy_numbers_is_exact() -> None:
         ("SELECT city, age, COUNT(*) OVER () FROM customers GROUP BY 1, 2", "city, age"),
         (f"SELECT COUNT(*) FROM ({PRIVATE}) AS t", None),
         ("SELECT DISTINCT city, COUNT(*) OVER () FROM customers GROUP BY city", "DISTINCT city"),
-        (f"SELECT COUNT(*) FROM ({PUBLIC}) AS t", None),
+        (f"SELECT SUM(n) FROM ({PUBLIC}) AS t", None),
         (f"SELECT SUM(n) FROM ({PRIVATE}) AS t", None),
     ],
 )
@@ -159,3 +159,13 @@ def test_a_count_of_shown_keys_is_told_what_counts_them(
         assert all(hint is not None and hint in said for said in sentences(told, answer.columns))
     if hint is not None:
         assert all(isnan(error) for row in answer.errors for error in row if error is not None)
+
+
+@pytest.mark.parametrize("asked", ["COUNT(*)", "AVG(n)", "MIN(n)", "MAX(x)", "SUM(n) / COUNT(n)"])
+def test_groups_without_rows_are_told_where_listed_groups_are_aggregated(asked: str) -> None:
+    told = CountedKeys(("k",), 2)
+    assert told in compiled(f"SELECT {asked} FROM ({PUBLIC}) AS t", *shop()).notices
+    for other in (f"SELECT SUM(n) FROM ({PUBLIC}) AS t", PUBLIC, f"{PUBLIC} ORDER BY n"):
+        assert told not in compiled(other, *shop()).notices
+    (said,) = sentences((told,), ())
+    assert said == "all 2 values that k can have are groups here, also those without rows"

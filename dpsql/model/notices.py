@@ -401,12 +401,18 @@ class TooFew(Notice):
 
 @dataclass(frozen=True, slots=True)
 class CountedKeys(Notice):
-    """The released groups of these private keys are counted, which are not all groups."""
+    """The released groups of these private keys are counted, which are not all groups. Of `listed`
+    keys all are groups for the aggregates above them, also those without rows.
+    """
 
     keys: tuple[str, ...]
+    listed: int | None = None
 
     def sentence(self, _names: str) -> str:
         listed = ", ".join(self.keys)
+        if self.listed is not None:
+            most = f"all {self.listed:,} values that {listed} can have"
+            return f"{most} are groups here, also those without rows"
         other = f"; COUNT(DISTINCT {listed}) tells, with a known error" * (len(self.keys) == 1)
         return f"how many {listed} are shown is not how many there are{other}"
 

@@ -105,8 +105,8 @@ def notices(
     numbers = _numbers(bounded, fed) if unprotected else ()
     others: list[Notice] = [Unprotected(numbers, table, column) for table, column in unprotected]
     others += _together(ranked) if ranked else ()
-    private = any(block.domain is None for block in plan.blocks)
-    counted = dict.fromkeys(_counted(plan)) if private else ()
+    grouped = any(block.block.keys for block in plan.blocks)
+    counted = dict.fromkeys(_counted(plan)) if grouped else ()
     return (*marked_cuts, *others, *counted, *drowned)
 
 
@@ -518,17 +518,26 @@ def _counted(plan: private_plan.PrivatePlan) -> Iterator[CountedKeys]:
                 calls = [item.call for item in items]
             case _:
                 continue
-        keys = _private_keys(source, plan.blocks)
-        if keys and any(call.function == "count" for call in calls):
+        block, functions = _groups_of(source, plan.blocks), {call.function for call in calls}
+        if block is None or block.lists_shown:
+            continue
+        keys = tuple(key.field.name for key in block.block.keys)
+        if block.domain is None and "count" in functions:
             yield CountedKeys(keys)
+        elif block.domain is not None and isinstance(relation, Aggregate) and functions - {"sum"}:
+            yield CountedKeys(keys, len(block.domain))
 
 
-def _private_keys(relation: Relation, blocks: Sequence[private_plan.BlockPlan]) -> tuple[str, ...]:
-    """Return the names of the private keys that identify the rows of a relation."""
+def _groups_of(
+    relation: Relation, blocks: Sequence[private_plan.BlockPlan]
+) -> private_plan.BlockPlan | None:
+    """Return the block whose groups are the rows of a relation; None if they are not, or all are
+    one group.
+    """
     match relation:
-        case Released(block=number) if blocks[number].domain is None:
-            return tuple(key.field.name for key in blocks[number].block.keys)
+        case Released(block=number):
+            return blocks[number] if blocks[number].block.keys else None
         case Project() | Filter() | Sort() | Limit() | Window():
-            return _private_keys(relation.input, blocks)
+            return _groups_of(relation.input, blocks)
         case _:
-            return ()
+            return None
