@@ -267,6 +267,8 @@ def test_windows_over_noise(value: str, error: str | None) -> None:
         ("KURTOSIS(n)", "unknown"),
         ("MEDIAN(n)", "known"),
         ("QUANTILE_DISC(n, 0.9)", "known"),
+        ("PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY n DESC)", "known"),
+        ("PERCENTILE_DISC(0.9) WITHIN GROUP (ORDER BY n) FILTER (WHERE n > 3)", "unknown"),
         ("FIRST(n ORDER BY segment)", "known"),
         ("MAX_BY(n, segment)", "known"),
         ("COVAR_POP(n, LENGTH(segment))", "known"),

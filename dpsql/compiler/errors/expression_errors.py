@@ -114,8 +114,8 @@ def _of_ratio(
     top, bottom = map(slopes_of, parts)
     if top is None or bottom is None:
         return None
-    moved = ratio_errors.moved
-    moves = [(moved(top, each), moved(bottom, each)) for (each,) in _moves(errors, joint)]
+    change = ratio_errors.sum_change
+    moves = [(change(top, each), change(bottom, each)) for (each,) in _moves(errors, joint)]
     return ratio_errors.error_of_ratio(*parts, moves, HALF)
 
 

@@ -72,7 +72,7 @@ def _plain(expression: Expression) -> Expression:
             return map_children(expression, _plain)
 
 
-def moved(slopes: Mapping[int, float], steps: Mapping[int, Expression]) -> Amount:
+def sum_change(slopes: Mapping[int, float], steps: Mapping[int, Expression]) -> Amount:
     """Return the change of a sum with these slopes if columns move by these steps."""
     return _total(
         _product(slope, _amount(step))

@@ -45,6 +45,8 @@ def argument_error(
     how.
     """
     others = children(call)[1:]
+    if call.function in ("quantile_cont", "quantile_disc"):
+        others = tuple(other for other in others if other != call.args[0])  # their own order
     if not call.args or call.distinct or source.is_noisy(*others):
         return None
     if source.selected and not _adds_first_rows(source, call):
