@@ -132,6 +132,17 @@ def test_files_of_a_folder_have_headers_of_their_own(tmp_path: Path) -> None:
     assert sorted(rows, key=repr) == sorted([("1", "2", None), (None, "3", "4")], key=repr)
 
 
+@pytest.mark.parametrize("multiline", [False, True])
+def test_keys_of_folders_have_any_names(tmp_path: Path, multiline: bool) -> None:  # noqa: FBT001
+    """Columns of ours were called so: a key `line` showed whole lines, with hidden columns."""
+    for key in ("line", "f", "raw", "c0"):
+        for value in ("A-1", "10001"):
+            (tmp_path / key / f"{key}={value}").mkdir(parents=True)
+            (tmp_path / key / f"{key}={value}" / "x.csv").write_bytes(b"a,b\n1,2\n")
+        rows = rows_of(tmp_path / key / "*" / "*.csv", replace(TEXTS, multiline=multiline))
+        assert sorted(rows) == [("1", "2", "10001"), ("1", "2", "A-1")]
+
+
 @pytest.mark.full("measures neighbours or further data sets")
 def test_a_line_of_ten_megabytes_is_one_row(tmp_path: Path) -> None:
     body = b"a,b\n1,2\n" + b"x" * 10_000_000 + b",3\n4,5\n"

@@ -20,6 +20,10 @@ from dpsql.model.file_formats import FileColumn, FileFormat
 
 _ROOM = 1 << 25
 """Bytes of DuckDB's buffer, which holds several lines."""
+_RAW, _LINE, _SPLIT = '"=raw"', '"=line"', '"=fields"'
+"""Columns of a line as it is stored, as it is read, and split; no key of a folder KEY=VALUE has
+such a name.
+"""
 _LONG_LINE, _MANY_FIELDS = 2048, 1024
 """Bytes of a line, and fields of a longer one, whose lists DuckDB makes for 2,048 lines at once."""
 _TRUE, _FALSE = ("true", "t", "yes", "y", "1"), ("false", "f", "no", "n", "0")
@@ -60,9 +64,9 @@ class LineRows:
         convert.
         """
         flags = [
-            f"len(f) > {len(self.columns)} AS {name(TOO_MANY)}",
-            f"len(f) < {len(self.columns)} AS {name(TOO_FEW)}",
-            f"contains(line, {text(NO_TEXT)}) AS {name(DAMAGED)}",
+            f"len({_SPLIT}) > {len(self.columns)} AS {name(TOO_MANY)}",
+            f"len({_SPLIT}) < {len(self.columns)} AS {name(TOO_FEW)}",
+            f"contains({_LINE}, {text(NO_TEXT)}) AS {name(DAMAGED)}",
         ]
         for column in columns:
             flag = "false"
@@ -74,7 +78,7 @@ class LineRows:
         return f"SELECT {', '.join(flags)} FROM {self._source(())}"
 
     def _source(self, partitions: Sequence[str]) -> str:
-        """An item of FROM with the fields of each line as the list `f`."""
+        """Return an item of FROM with the fields of each line as a list."""
         f = self.format
         most = max(each.most_bytes for each in self.files)
         skipped = f.skip + f.header
@@ -95,16 +99,16 @@ class LineRows:
             options["hive_types_autocast"] = "false"
         if f.multiline:
             return self._whole_fields(options)
-        options |= {"columns": "{'raw': 'VARCHAR'}", "delim": text(SEPARATOR), "quote": "''"}
+        options |= {"columns": "{'=raw': 'VARCHAR'}", "delim": text(SEPARATOR), "quote": "''"}
         most = max(_MANY_FIELDS, 2 * len(self.columns))
-        kept = ", ".join([f"{_kept(f, most)} AS line", *map(name, partitions)])
-        lines = f"SELECT {kept} FROM {self._reader(options)} WHERE raw IS NOT NULL"
-        named = ", ".join(["line", f"{_fields(f)} AS f", *map(name, partitions)])
+        kept = ", ".join([f"{_kept(f, most)} AS {_LINE}", *map(name, partitions)])
+        lines = f"SELECT {kept} FROM {self._reader(options)} WHERE {_RAW} IS NOT NULL"
+        named = ", ".join([_LINE, f"{_fields(f)} AS {_SPLIT}", *map(name, partitions)])
         return f"(SELECT {named} FROM ({lines}))"
 
     def _whole_fields(self, options: dict[str, str]) -> str:
         """Return such an item if fields may hold line ends: then DuckDB splits the file."""
-        f, fields = self.format, [f"c{n}" for n in range(len(self.columns))]
+        f, fields = self.format, [f"={n}" for n in range(len(self.columns))]
         listed = ", ".join(f"'{field}': 'VARCHAR'" for field in fields)
         options |= {
             "columns": f"{{{listed}}}",
@@ -117,9 +121,10 @@ class LineRows:
         }
         # Every column is read, even if a statement reads fewer: which lines are rows depends on
         # all.
-        every = ", ".join(fields)
+        every = ", ".join(map(name, fields))
         read = f"len([{every}]) > 0"
-        return f"(SELECT *, '' AS line, [{every}] AS f FROM {self._reader(options)} WHERE {read})"
+        named = f"'' AS {_LINE}, [{every}] AS {_SPLIT}"
+        return f"(SELECT *, {named} FROM {self._reader(options)} WHERE {read})"
 
     def _reader(self, options: dict[str, str]) -> str:
         paths = ", ".join(text(each.path) for each in self.files)
@@ -130,7 +135,7 @@ class LineRows:
         """Return the text of a field without its quotes; NULL if it is a word for NULL."""
         f = self.format
         place = [each.lower() for each in self.columns].index(column.lower()) + 1
-        raw, q = f"f[{place}]", text(f.quote)
+        raw, q = f"{_SPLIT}[{place}]", text(f.quote)
         if f.multiline:
             return raw
         value = raw
@@ -147,16 +152,16 @@ class LineRows:
 
 
 def _kept(f: FileFormat, most: int) -> str:
-    """Return the part of the line `raw` that is read: all of it, unless it is long and has more
+    """Return the part of a stored line that is read: all of it, unless it is long and has more
     fields than `most`.
     """
     delimiter = text(f.delimiter)
-    few = f"WHEN {_count('raw', f.delimiter)} < {most} THEN raw"
+    few = f"WHEN {_count(_RAW, f.delimiter)} < {most} THEN {_RAW}"
     if f.quote:
-        each = f"regexp_replace(raw || {delimiter}, {_each_field(f)}, '.', 'g')"
-        few += f" WHEN contains(raw, {text(f.quote)}) AND strlen({each}) <= {most} THEN raw"
-    cut = f"left(raw, {_LONG_LINE}) || {text(NO_TEXT)}"
-    return f"CASE WHEN strlen(raw) <= {_LONG_LINE} THEN raw {few} ELSE {cut} END"
+        each = f"regexp_replace({_RAW} || {delimiter}, {_each_field(f)}, '.', 'g')"
+        few += f" WHEN contains({_RAW}, {text(f.quote)}) AND strlen({each}) <= {most} THEN {_RAW}"
+    cut = f"left({_RAW}, {_LONG_LINE}) || {text(NO_TEXT)}"
+    return f"CASE WHEN strlen({_RAW}) <= {_LONG_LINE} THEN {_RAW} {few} ELSE {cut} END"
 
 
 def _count(line: str, sign: str) -> str:
@@ -172,31 +177,31 @@ def _each_field(f: FileFormat) -> str:
 
 
 def _fields(f: FileFormat) -> str:
-    """Return the fields of `line` with their quotes; delimiters inside of quotes are
+    """Return the fields of a line with their quotes; delimiters inside of quotes are
     `SEPARATOR`.
 
     A line with regular quotes is masked and split. Other lines, and long ones with many quotes, are
     split by a slower expression, for which a quote that is not closed is an ordinary character.
     """
     delimiter = text(f.delimiter)
-    plain = f"string_split(line, {delimiter})"
+    plain = f"string_split({_LINE}, {delimiter})"
     if not f.quote:
         return plain
     q, d = re.escape(f.quote), re.escape(f.delimiter)
     whole = f"{q}(?:[^{q}]|{q}{q})*{q}"
     bare = f"[^{q}{d}]*"
     regular = f"(?:{whole}|{bare})(?:{d}(?:{whole}|{bare}))*"
-    few = f"(strlen(line) <= {_LONG_LINE} OR {_count('line', f.quote)} < {_MANY_FIELDS})"
+    few = f"(strlen({_LINE}) <= {_LONG_LINE} OR {_count(_LINE, f.quote)} < {_MANY_FIELDS})"
     masked = (
-        f"array_to_string(list_transform(string_split(line, {text(f.quote)}), lambda p, i:"
+        f"array_to_string(list_transform(string_split({_LINE}, {text(f.quote)}), lambda p, i:"
         f" CASE WHEN i % 2 = 0 THEN replace(p, {delimiter}, {text(SEPARATOR)}) ELSE p END),"
         f" {text(f.quote)})"
     )
     return (
-        f"CASE WHEN NOT contains(line, {text(f.quote)}) THEN {plain}"
-        f" WHEN {few} AND regexp_full_match(line, {text(regular)})"
+        f"CASE WHEN NOT contains({_LINE}, {text(f.quote)}) THEN {plain}"
+        f" WHEN {few} AND regexp_full_match({_LINE}, {text(regular)})"
         f" THEN string_split({masked}, {delimiter})"
-        f" ELSE regexp_extract_all(line || {delimiter}, {_each_field(f)}, 1) END"
+        f" ELSE regexp_extract_all({_LINE} || {delimiter}, {_each_field(f)}, 1) END"
     )
 
 
