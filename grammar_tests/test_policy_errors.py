@@ -16,7 +16,8 @@ from dpsql.model.resources import Database
 from dpsql.model.schema import Schema
 from dpsql.model.vocabulary import FactKind, Policy
 from dpsql.owner.check import check, check_policy
-from dpsql.policy import demo, init, unit_links
+from dpsql.owner.reminders import declared_in_vain
+from dpsql.policy import demo, init
 from dpsql.policy.bind import bind
 from dpsql.policy.load import load
 from dpsql.policy.policy_keys import KEYS
@@ -180,36 +181,36 @@ def test_what_the_database_has_not_is_an_error(
 
 
 TO_COLUMNS = {
-    "bounds": "[0, 9]",
-    "format": '["%Y"]',
     "max_length": "5",
     "max_per_unit": "7",
-    "nullable": "true",
     "private_bounds": "true",
+    "bounds": "[0, 9]",
     "values": '["north"]',
     "values_from": '"products.category"',
 }
 """Keys that say something of a private column, and nothing of a public one, with a value."""
-OF_PUBLIC = {"type", "hidden", "published", "randomized"}
-"""Keys that a public column may have, too."""
+REFUSED = ("max_length", "max_per_unit", "private_bounds")
+OTHERS = {"type", "hidden", "published", "randomized", "nullable", "format"}
 
 
-def test_a_key_that_says_nothing_of_a_public_column_is_an_error(tmp_path: Path) -> None:
-    assert {key.name for key in KEYS["tables.T.columns"]} == OF_PUBLIC | TO_COLUMNS.keys()
+def test_keys_that_say_nothing_of_a_public_column_are_found(tmp_path: Path) -> None:
+    assert {key.name for key in KEYS["tables.T.columns"]} == OTHERS | TO_COLUMNS.keys()
     for key, value in TO_COLUMNS.items():
         columns = f'key = "code"\ncolumns = {{ region = {{ {key} = {value} }} }}\n'
         text = SHOP.replace('key = "code"\n', columns)
-        with pytest.raises(PolicyError, match=key) as caught:
-            bound(written(tmp_path, text), world.well_behaved())
-        assert caught.value.line == line_of(text, "columns = { region")
+        path = written(tmp_path, text)
+        if key in REFUSED:
+            with pytest.raises(PolicyError, match=key) as caught:
+                bound(path, world.well_behaved())
+            assert caught.value.line == line_of(text, "columns = { region")
+        else:
+            (reminder,) = declared_in_vain(load(path))
+            assert reminder.line == line_of(text, "columns = { region")
+            assert reminder.fix == f"Remove {key}."
 
 
-def test_wrong_twin_a_key_of_a_public_column_is_passed_over(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(unit_links, "_check_values", lambda *_: None)
-    with pytest.raises(pytest.fail.Exception):
-        test_a_key_that_says_nothing_of_a_public_column_is_an_error(tmp_path)
+def test_keys_of_private_columns_are_not_in_vain(tmp_path: Path) -> None:
+    assert declared_in_vain(load(written(tmp_path, SHOP))) == ()
 
 
 @pytest.mark.full("starts processes")

@@ -33,7 +33,7 @@ from dpsql.owner.findings import Finding, Reviewed, Severity, reviewed
 from dpsql.owner.look_alikes import all_among_units, look_alikes
 from dpsql.owner.public_findings import public_findings
 from dpsql.owner.public_views import bound_for_check
-from dpsql.owner.reminders import nothing_withheld, promises_little, written_as_they_are
+from dpsql.owner.reminders import nothing_withheld, policy_reminders
 from dpsql.owner.role_findings import what_roles_grant
 from dpsql.owner.text_findings import text_findings
 from dpsql.owner.whose_rows import (
@@ -580,8 +580,7 @@ def check_policy(path: str, *, record: bool = False, refresh: bool = False) -> C
     findings = (
         *findings,
         *nothing_withheld(policy, schema, draft.lines),
-        *promises_little(draft),
-        *written_as_they_are(draft),
+        *policy_reminders(draft),
     )
     unused = draft.database.prepared is not None and policy.store is None
     if not record and not draft.ledger.is_begun:

@@ -23,11 +23,36 @@ times.
 """
 
 
+def policy_reminders(draft: Draft) -> tuple[Finding, ...]:
+    """Return the reminders that follow from the policy alone."""
+    return *promises_little(draft), *declared_in_vain(draft), *written_as_they_are(draft)
+
+
 def promises_little(draft: Draft) -> tuple[Finding, ...]:
     """Return reminders for budgets with weak guarantees, from the policy alone."""
     people = draft.table(draft.unit.table)
     units = None if people is None else people.expected_rows
     return tuple(f for budget in draft.budgets for f in _large(budget, units, draft.lines))
+
+
+def declared_in_vain(draft: Draft) -> tuple[Finding, ...]:
+    """Return reminders of keys that have no effect on a public column, which is read as it is."""
+    return tuple(
+        Finding(
+            draft.lines.of(("tables", table.name, "columns", column.name, key)),
+            table.name,
+            column.name,
+            f"{key} has no effect: {table.name} is public, and its rows are read as they are.",
+            rows=0,
+            fix=f"Remove {key}.",
+        )
+        for table in draft.tables
+        if not table.private
+        for column in table.columns
+        if column.randomized is None
+        for key in ("bounds", "values", "values_from")
+        if getattr(column, key) is not None
+    )
 
 
 def written_as_they_are(draft: Draft) -> tuple[Finding, ...]:

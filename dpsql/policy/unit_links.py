@@ -194,12 +194,6 @@ def _check_values(draft: Draft, table: DraftTable, reader: Reader) -> None:
             place = reader.table("tables").table(table.name).table("columns").table(column.name)
             why = f"{table.name} is private, so that nothing of it is published."
             place.fail("published", why, "Remove published.")
-        if not table.private and column.randomized is None:
-            place = reader.table("tables").table(table.name).table("columns").table(column.name)
-            for key in ("bounds", "values", "values_from", "nullable"):
-                if key in place.values:
-                    why = f"{table.name} is public: {key} of a column is read from its rows."
-                    place.fail(key, why, f"Remove {key}.")
         if column.values_from is None:
             continue
         source = draft.table(column.values_from[0])
