@@ -337,6 +337,14 @@ def test_a_series_of_a_column_is_offered_between_its_bounds(
     assert sorted(engine.rows(wrong.sql)) != sorted(engine.rows(text)), "the twin keeps all numbers"
 
 
+def test_people_are_not_counted_in_groups_of_one_of_them() -> None:
+    text = (
+        "SELECT AVG(n) FROM (SELECT note, COUNT(DISTINCT customer_id) n FROM orders GROUP BY 1) t"
+    )
+    offer = offered(replace(REFUSED[0], sql=text, catalog="shop", settings=()))
+    assert offer is None or "orders.customer_id" not in offer.sql
+
+
 def test_nothing_is_offered_that_is_refused() -> None:
     for text in ("SELECT frobnicate(amount) FROM orders", "SELECT 1; SELECT 2", "SELEC 1"):
         assert offered(replace(REFUSED[0], sql=text, catalog="shop", settings=())) is None

@@ -351,8 +351,8 @@ def _groups_within_units(case: RefusedText) -> Iterator[Offer]:
         yield _offer(largest, "shows the largest group")
     for alias, name in _table_names(case, select):
         if key := written_groups.unit_column(case.policy, name):
-            if len(case.selects) > 1:
-                grouped = written_groups.with_unit_key(select, f"{alias}.{key}")
+            grouped = written_groups.with_unit_key(select, f"{alias}.{key}")
+            if grouped and len(case.selects) > 1:
                 yield _offer(grouped, f"has groups for each {key}")
             if counted := written_groups.counted_within_units(select, key):
                 yield _offer(counted, f"counts within each {key}")

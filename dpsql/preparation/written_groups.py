@@ -35,7 +35,13 @@ def unit_column(policy: Policy, name: str) -> str:
 
 
 def with_unit_key(select: WrittenSelect, key: str) -> str:
-    """Return the text with groups of a SELECT by a unit's key too."""
+    """Return the text with groups of a SELECT by a unit's key too; "" where it counts different
+    units, as each such group has one.
+    """
+    column = key.rpartition(".")[2]
+    counted = rf"COUNT\s*\(\s*DISTINCT\s+(\w+\.)?{re.escape(column)}\b"
+    if any(re.search(counted, select.text[i.start : i.stop], re.IGNORECASE) for i in select.items):
+        return ""
     end = Span(select.items[-1].stop, select.items[-1].stop)
     edits = [(end, f", {key}")]
     if "group" in select.heads:
