@@ -23,9 +23,11 @@ from dpsql.compiler.kernel.kernel import Kernel
 from dpsql.compiler.kernel.known import Proof, Rows
 from dpsql.compiler.resolve.resolve import resolve
 from dpsql.compiler.resolve.scopes import Identities
+from dpsql.compiler.rewrite import stored_rows
 from dpsql.compiler.track.pairs import Pairs
 from dpsql.dialects.reading.parse import parse
 from dpsql.engines.duckdb.declared_schema import tables as declared
+from dpsql.interfaces.comments import column_comment
 from dpsql.interfaces.messages import describe
 from dpsql.model.algebra import Join
 from dpsql.model.errors import PolicyError, Reason, Refused
@@ -37,6 +39,8 @@ from dpsql.owner.proof_counts import ProofCounter
 from dpsql.policy.bind import bind
 from dpsql.policy.load import load
 from dpsql.policy.value_reader import Lines
+from dpsql.preparation.describe_blocks import helps
+from dpsql.preparation.explanation import FewerRows
 from grammar_tests.bound import CATALOGS, FORUM, forum
 from grammar_tests.laws import (
     PlainEngine,
@@ -113,6 +117,7 @@ QUESTIONS = (
     f"SELECT w.n, SUM(x.v) FROM a x JOIN b y ON {MET} JOIN (VALUES (1, 'a'), (2, 'a'), (1, 'b')) w(n, g) ON w.g = x.g GROUP BY w.n",
     f"SELECT COUNT(*) FROM b y JOIN a x ON {MET} WHERE y.g IN (SELECT 'a') OR x.v > 0",
     f"SELECT p.g, COUNT(*) FROM a x JOIN b y ON {MET} JOIN people p ON p.pid = x.a_up GROUP BY p.g",
+    f"SELECT COUNT(*) FROM (SELECT a.v FROM a LEFT JOIN (VALUES ('a'), ('a')) w(g) ON w.g = a.g) x JOIN b y ON {MET}",
     f"SELECT n, COUNT(x.v) FROM (VALUES (0), (3)) w(n) LEFT JOIN (SELECT x.v FROM a x JOIN b y ON {MET}) x ON x.v = n GROUP BY n",
 )
 
@@ -332,8 +337,20 @@ BOUNDS: dict[str, tuple[str, int | None]] = {
     ),
     "a group": ("SELECT question_id AS k FROM answers GROUP BY question_id", 1),
     "a group by more": ("SELECT question_id AS k FROM answers GROUP BY question_id, day", None),
-    "an outer join": (
+    "the left of an outer join": (
         "SELECT q.question_id AS k FROM questions q LEFT JOIN topics t ON t.topic = q.topic",
+        2,
+    ),
+    "the left of an outer join beside few": (
+        "SELECT a.question_id AS k FROM answers a LEFT JOIN questions q ON q.question_id = a.question_id",
+        5,
+    ),
+    "the right of an outer join": (
+        "SELECT q.question_id AS k FROM answers a LEFT JOIN questions q ON q.question_id = a.question_id",
+        None,
+    ),
+    "an outer join by no key": (
+        "SELECT q.question_id AS k FROM questions q LEFT JOIN answers a ON a.day = DATE '2024-01-01'",
         None,
     ),
     "a union": (
@@ -389,6 +406,29 @@ def test_the_claim_is_counted_on_the_data() -> None:
     assert [(c.claim, c.bound, c.most) for c in counted.claims] == [
         ("joined rows that name one unit", 19, 4)
     ]
+
+
+def test_the_limit_is_in_the_comment_on_its_column() -> None:
+    policy, _engine = forum()
+    answers = policy.table("answers")
+    assert answers is not None
+    said = {c.name: column_comment(policy, answers, c) or "" for c in answers.columns}
+    limited = [name for name, text in said.items() if "at most 5 rows of all units" in text]
+    assert limited == ["question_id"]
+
+
+def test_coarser_groups_are_no_advice() -> None:
+    """Joined rows in many groups need no more noise than in one (R4)."""
+    policy, engine = forum()
+    assert helps(compiled(ASKED, policy, engine).blocks) == (FewerRows(19),)
+
+
+def test_a_prepared_store_is_not_read() -> None:
+    policy, engine = forum()
+    (block,) = compiled(ASKED, policy, engine).blocks
+    store: Any = None
+    with patch.object(stored_rows, "_Stored", side_effect=AssertionError):
+        assert stored_rows._over_store(block, policy, store, Identities()) is block
 
 
 @pytest.mark.parametrize(

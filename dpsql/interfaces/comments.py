@@ -41,6 +41,11 @@ def column_comment(policy: Policy, table: TablePolicy, column: ColumnPolicy) -> 
         parts.append("the privacy unit")
     parts += [f"leads to the privacy unit through {_target(link)}" for link in links]
     parts += [
+        f"at most {most} rows of all units share a value"
+        for key, most in table.max_rows_per_key
+        if key.lower() == name
+    ]
+    parts += [
         f"leads to the same unit through {_target(link)}"
         for link in table.same_unit
         if name == link.column.lower()

@@ -2,7 +2,8 @@
 
 Proof (PRIVACY.md R94). A fact bounds the stored rows with one value, of all units and of none, and
 it survives the removal of units. Filters, tests and windows add no row. In an inner join, each row
-of one side meets at most as many rows of the other as agree on what the join equates.
+of one side meets at most as many rows of the other as agree on what the join equates; in an outer
+join each row of the left stays at least once.
 """
 
 from __future__ import annotations
@@ -46,6 +47,8 @@ class AlikeRows:
                 return 1 if ids_of(relation.keys) <= columns else None
             case algebra.Join(kind=JoinKind.INNER | JoinKind.CROSS):
                 return self._in_join(relation, columns)
+            case algebra.Join(kind=JoinKind.LEFT):
+                return self._in_left_join(relation, columns)
             case _:
                 return None
 
@@ -80,6 +83,12 @@ class AlikeRows:
             times = None if rows is None else self.most(second, equated)
             bounds += [] if rows is None or times is None else [rows * times]
         return min(bounds, default=None)
+
+    def _in_left_join(self, join: algebra.Join, columns: Columns) -> int | None:
+        """Return the bound for rows of the left, times those of the right that meet one, or one."""
+        rows = self.most(join.left, columns & ids_of(join.left.fields))
+        times = self.most(join.right, frozenset(there for _, there in equated_pairs(join)))
+        return None if rows is None or times is None else rows * max(times, 1)
 
 
 def ids_of(parts: Iterable[Field | algebra.Item | algebra.Measure | algebra.WindowItem]) -> Columns:
