@@ -40,11 +40,8 @@ def column_comment(policy: Policy, table: TablePolicy, column: ColumnPolicy) -> 
         links = []
         parts.append("the privacy unit")
     parts += [f"leads to the privacy unit through {_target(link)}" for link in links]
-    parts += [
-        f"at most {most} rows of all units share a value"
-        for key, most in table.max_rows_per_key
-        if key.lower() == name
-    ]
+    alike = (most for key, most in table.max_rows_per_key if key.lower() == name)
+    parts += [f"at most {most} rows of all units share a value" for most in alike]
     parts += [
         f"leads to the same unit through {_target(link)}"
         for link in table.same_unit
