@@ -218,7 +218,7 @@ COLUMNS = 'columns = ["events.user_id", "orders.user_id"]'
         (BUDGET, f'{BUDGET}renews = "month"\n', "lifetime"),
         (BUDGET, f"{RENEWS}lifetime_epsilon = 9.0\nlifetime_delta = 1e-2\n", "two kinds"),
         ("[analysts.ana]\n", f"[analysts.ana]\n{CAP}", "analyst ana renews"),
-        ('path = "periods.duckdb"', 'path = "p.duckdb"\nprepared = "p.store"', "prepared is not"),
+        ('path = "periods.duckdb"', 'path = "p.duckdb"\nprepared = "p.store"', "prepared sums"),
         ("[ledger]", "[limits]\nmax_text_length = 50\n[ledger]", "max_text_length is shorter"),
         (COLUMNS, 'table = "events"\nkey = "event_id"', "needs the person's column"),
         ("place = {}", '"Person and period" = {}', "dpsql adds a column named person and"),
