@@ -187,7 +187,7 @@ def test_what_replies_keep_alive_is_counted(client: Client) -> None:
         told = answer(client, Bind("", f"s{n}", (), (), ()), Execute("", 0), Sync())
         assert again(client, Bind("", f"s{n}", (), (), ()), Execute("", 0), Sync()) == told
         answer(client, Close(False, f"s{n}"), Sync())
-    kept = client.session._repeats._answers._values.values()
+    kept = [repeat for _, repeat in client.session._repeats._answers.list_entries()]
     used = {id(statement): statement for repeat in kept for _, statement in repeat.used}
     assert 100_000 < sum(statement.size for statement in used.values()) <= MOST_BYTES
 

@@ -56,6 +56,12 @@ def present() -> WorkLimit | None:
     return check if isinstance(check, WorkLimit) else None
 
 
+def seconds_left(most: float) -> float:
+    """Return the time limit of a statement: lower within work that is free of charge."""
+    limit = present()
+    return most if limit is None else min(most, limit.left)
+
+
 @contextmanager
 def limited(stop: Stop, seconds: float, clock: Callable[[], float] = monotonic) -> Iterator[None]:
     """Bound the time of this context; an earlier deadline around it holds."""

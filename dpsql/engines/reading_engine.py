@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 
 import numpy as np
 
 from dpsql.engines import EngineFailed, MadeTotals, ScratchTable, Stop, Unrun
 from dpsql.engines.broadcast_tables import BroadcastTables, identity_with, mentioned, with_broadcast
-from dpsql.engines.limited import present
+from dpsql.engines.limited import seconds_left
 from dpsql.engines.process import Tick, WorkerProcess
 from dpsql.engines.supervised import Reply, SupervisedWorker, WorkerCall, reply_of
 from dpsql.model.errors import DataChanged, Unreachable
@@ -171,7 +172,8 @@ class ReadingEngine(SupervisedWorker, Generic[T]):
             return None if data in (None, self._version()) else ("changed", None, [])
 
         def exchange(call: WorkerCall) -> Reply:
-            return self._sent(call, (operation, arguments), self._seconds, early)
+            seconds = partial(seconds_left, self._limits.statement_seconds)
+            return self._sent(call, (operation, arguments), seconds, early)
 
         outcome, why, chunks = self._replied(exchange, stop or Stop(), take)
         if "changed" in (outcome, why):
@@ -181,11 +183,6 @@ class ReadingEngine(SupervisedWorker, Generic[T]):
         if outcome != "done":
             raise EngineFailed
         return chunks
-
-    def _seconds(self) -> float:
-        """Time limit of a statement in seconds; lower within work that is free of charge."""
-        most, limit = self._limits.statement_seconds, present()
-        return most if limit is None else min(most, limit.left)
 
     def _open(self, call: WorkerCall, worker: WorkerProcess, tick: Tick) -> Reply:
         """Wait until the worker has the accepted data, if any was accepted."""

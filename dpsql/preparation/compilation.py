@@ -49,9 +49,7 @@ class Compiler:
 
     def __init__(self, policy: Policy, public: PublicTables) -> None:
         self.policy, self.public = policy, public
-        self._statements: BoundedCache[Statement | OtherStatement] = BoundedCache(
-            REMEMBERED_PLANS, lambda _: 1
-        )
+        self._statements: BoundedCache[Statement | OtherStatement] = BoundedCache(REMEMBERED_PLANS)
         self._plans = plans_of(REMEMBERED_PLANS)
         self._lock = Lock()
 

@@ -52,7 +52,7 @@ class Bound:
     """
 
     def __init__(self) -> None:
-        self._statements: BoundedCache[bool] = BoundedCache(KEPT_STATEMENTS, lambda _: 1)
+        self._statements: BoundedCache[bool] = BoundedCache(KEPT_STATEMENTS)
 
     def require(
         self, engine: Engine, statements: Sequence[Unrun], data: str | None, stop: Stop

@@ -79,11 +79,9 @@ class InFlight:
     ) -> Iterator[None]:
         key = payer.budget.name, whose, payer.epsilon.normalize(), question
         with ExitStack() as stack:
-            turn = self._turn(key, stop)
-            guarded(token_hex(8), lambda: stack.enter_context(turn), charged=False)
             text = "|".join((compiler.policy.version, *map(str, key)))
-            claim = self._claim(text, stop)
-            guarded(token_hex(8), lambda: stack.enter_context(claim), charged=False)
+            turns = self._turn(key, stop), self._claim(text, stop)
+            guarded(token_hex(8), lambda: [*map(stack.enter_context, turns)], charged=False)
             yield
 
     @contextmanager

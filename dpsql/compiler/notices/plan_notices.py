@@ -11,7 +11,7 @@ whole contribution is within the noise, or below the threshold of private keys.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import date
 from fractions import Fraction
 from functools import partial
@@ -182,7 +182,7 @@ class _Block:
     def notices(self) -> Iterator[ColumnNotice]:
         keys, measured = len(self.block.keys), range(len(self.block.measures))
         every = [self.fed.measures(self.number, keys, n) for n in measured]
-        alike = [self.fed.errs_alike(self.number, keys, n) for n in measured]
+        alike = partial(self.fed.errs_alike, self.number, keys)
         limited = any(fact.kind is FactKind.MAX_ROWS for fact in self.block.facts)
         rows = self.block.rows if limited else _unlimited(self.block.rows)
         proved = Columns(rows, self.plain)
@@ -191,14 +191,14 @@ class _Block:
                 if isinstance(notice, Listed):
                     yield notice
                     continue
-                for side, shown in split_by_side(notice.side, columns, alike[place]):
+                for side, shown in split_by_side(notice.side, columns, alike(place)):
                     yield replace(notice, columns=shown, side=side)
         numbers = tuple(sorted(set[int]().union(*every)))
         if self.plan.agreements:
             yield from self._agreeing(numbers, proved)
         for bound in self.plan.norms:
             if bound.measure is not None:
-                columns, same = every[bound.measure], alike[bound.measure]
+                columns, same = every[bound.measure], alike(bound.measure)
                 yield from self._scaled(bound, bound.measure, columns, same)
         if self.plan.enforce_l0:
             yield from self._sampled(every, alike)
@@ -264,7 +264,7 @@ class _Block:
                 return CutSide.EITHER
 
     def _sampled(
-        self, every: Sequence[tuple[int, ...]], alike: Sequence[frozenset[int]]
+        self, every: Sequence[tuple[int, ...]], alike: Callable[[int], frozenset[int]]
     ) -> Iterator[Sampled]:
         """Yield notices about groups that are not kept; a norm on the same measure gives
         the side.
@@ -277,7 +277,7 @@ class _Block:
         columns = dict[CutSide, set[int]]() if every else {CutSide.EITHER: set()}
         for place, of_measure in enumerate(every):
             measured = norms.get(place, self._missing_side(place))
-            for side, shown in split_by_side(measured, of_measure, alike[place]):
+            for side, shown in split_by_side(measured, of_measure, alike(place)):
                 columns.setdefault(side, set()).update(shown)
         for side, places in columns.items():
             yield Sampled(tuple(sorted(places)), self.units, self.plan.l0, side)

@@ -152,7 +152,9 @@ def _noise(block: private_plan.BlockPlan) -> NoiseOfBlock:
     """Return the noise of a released table after its measurements are made to agree."""
     steps = np.array([float(release.query.released.step) for release in block.releases])
     deviations = [standard_deviation(release.noise) for release in block.releases]
-    after = covariance(block.placed_agreements, deviations)
+    after = np.diag(np.square(deviations))
+    if block.agreements:
+        after = covariance(block.placed_agreements, deviations)
     sizes = np.sqrt(np.diag(after))
     measured = tuple(release.field.id for release in block.releases)
     errors = dict(zip(measured, (sizes * steps).tolist(), strict=True))
@@ -160,7 +162,7 @@ def _noise(block: private_plan.BlockPlan) -> NoiseOfBlock:
         {column.id: errors.get(column.id) for column in block.noisy},
         measured,
         after / np.outer(sizes, sizes),
-        dependent(block.agreements),
+        dependent(block.agreements) if block.agreements else [],
         halves=block.halves,
         selected=not isinstance(block.keys, ListedKeys) or bool(block.keys.within),
         withheld=frozenset(r.field.id for r in block.releases if r.stability is not None),

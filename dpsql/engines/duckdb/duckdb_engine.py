@@ -25,7 +25,7 @@ from dpsql.engines.duckdb.files import (
 from dpsql.engines.duckdb.result_columns import exact
 from dpsql.engines.duckdb.result_columns import rows as decoded_rows
 from dpsql.engines.duckdb.scratch_tables import load, loaded
-from dpsql.engines.limited import present
+from dpsql.engines.limited import seconds_left
 from dpsql.engines.process import Tick, WorkerProcess
 from dpsql.engines.supervised import Reply, SupervisedWorker, WorkerCall, reply_of
 from dpsql.model.errors import DataChanged, Unreachable
@@ -221,7 +221,8 @@ class DuckDBEngine(SupervisedWorker):
                 holds = arguments[-1] if operation == "aggregate_over" else key == self._holder
                 self._holder = key if holds else ""
             request = operation, arguments, data is not None, key
-            return self._sent(call, request, self._seconds, early)
+            seconds = partial(seconds_left, self._limits.statement_seconds)
+            return self._sent(call, request, seconds, early)
 
         outcome, why, chunks = self._replied(exchange, stop or Stop(), take)
         if "changed" in (outcome, why):
@@ -231,11 +232,6 @@ class DuckDBEngine(SupervisedWorker):
         if outcome != "done":
             raise EngineFailed
         return chunks
-
-    def _seconds(self) -> float:
-        """Time limit of a statement in seconds; lower within work that is free of charge."""
-        most, limit = self._limits.statement_seconds, present()
-        return most if limit is None else min(most, limit.left)
 
     def _open(self, call: WorkerCall, worker: WorkerProcess, tick: Tick) -> Reply:
         """Wait until the worker has opened the data, which must be the accepted data."""
@@ -271,7 +267,7 @@ class DuckDBEngine(SupervisedWorker):
         if data is None or self._accepted is None:
             return data is None
         identity = self._accepted.identity
-        return data in {identity, opened(identity, parsed(self._accepted.about))}
+        return data == identity or data == opened(identity, parsed(self._accepted.about))
 
     def _is_present(self, accepted: Opened, *, store: bool = False) -> bool:
         """Test whether the accepted data is still on disk; with `store`, its store too."""

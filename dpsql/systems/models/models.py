@@ -99,8 +99,8 @@ class Models(OpenSystem):
 
     def __init__(self) -> None:
         self.names = PaidNames("model", _recorded)
-        self._models: BoundedCache[Model] = BoundedCache(MOST_KEPT, lambda _: 1)
-        self._moments: BoundedCache[_Kept] = BoundedCache(MOST_KEPT, lambda _: 1)
+        self._models: BoundedCache[Model] = BoundedCache(MOST_KEPT)
+        self._moments: BoundedCache[_Kept] = BoundedCache(MOST_KEPT)
 
     @property
     def changes(self) -> int:

@@ -83,7 +83,7 @@ class SyntheticTables(OpenSystem):
         self._tables: BoundedCache[SyntheticTable] = BoundedCache(
             MOST_CELLS, lambda table: 1 + len(table.rows) * len(table.columns)
         )
-        self._alone: BoundedCache[TablesAlone] = BoundedCache(16, lambda _: 1)
+        self._alone: BoundedCache[TablesAlone] = BoundedCache(16)
 
     @property
     def changes(self) -> int:
