@@ -103,7 +103,8 @@ class RelationPrinter(ABC):
         if built.computed and not all(isinstance(output, tree.Ref) for output in outputs):
             built = self._nested(built, relation)
         items = [
-            f"{self._text(output, built)} AS c{position}" for position, output in enumerate(outputs)
+            f"{self.text(output, built.columns)} AS c{position}"
+            for position, output in enumerate(outputs)
         ]
         return _clauses(built, ", ".join(items) or "1 AS c0")
 
@@ -220,7 +221,7 @@ class RelationPrinter(ABC):
         built = self._build(relation.input)
         if built.computed or any(_buries(i.expression, built.marks) for i in relation.items):
             built = self._nested(built, relation.input)
-        columns = {i.field.id: self._text(i.expression, built) for i in relation.items}
+        columns = {i.field.id: self.text(i.expression, built.columns) for i in relation.items}
         computed = frozenset(
             i.field.id for i in relation.items if not isinstance(i.expression, tree.Ref)
         )
@@ -316,9 +317,9 @@ class RelationPrinter(ABC):
         built = self._build(relation.input)
         if not built.is_plain:
             built = self._nested(built, relation.input)
-        items = [(key.field.id, self._text(key.expression, built)) for key in relation.keys] + [
-            (m.field.id, self._text(m.call, built)) for m in relation.measures
-        ]
+        items = [
+            (key.field.id, self.text(key.expression, built.columns)) for key in relation.keys
+        ] + [(m.field.id, self.text(m.call, built.columns)) for m in relation.measures]
         listed = ", ".join(f"{text} AS c{number}" for number, text in items) or "COUNT(*) AS c0"
         group = ""
         if relation.sets:
@@ -335,7 +336,7 @@ class RelationPrinter(ABC):
         if not built.is_plain:
             built = self._nested(built, relation.input)
         items = [(f.id, built.columns[f.id]) for f in relation.input.fields]
-        items += [(item.field.id, self._text(item.call, built)) for item in relation.items]
+        items += [(item.field.id, self.text(item.call, built.columns)) for item in relation.items]
         listed = ", ".join(f"{text} AS c{number}" for number, text in items)
         return self._derived(_clauses(built, listed), [number for number, _ in items])
 
@@ -373,9 +374,6 @@ class RelationPrinter(ABC):
     def _alias(self) -> str:
         self.aliases += 1
         return f"t{self.aliases}"
-
-    def _text(self, node: tree.Expression, built: SelectText) -> str:
-        return self.expression(node, self._reader(built.columns))
 
 
 def _buries(node: tree.Expression, marks: frozenset[int]) -> bool:

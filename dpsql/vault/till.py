@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import chain
+from operator import attrgetter
 from typing import TypeVar
 
 from dpsql.ledgers import Charge, Ledger
@@ -35,7 +36,7 @@ class Till:
         Its other windows and lifetimes stand next to it.
         """
         every = self.standings(account)
-        least = min(every, key=lambda standing: standing.left)
+        least = min(every, key=attrgetter("left"))
         if account.rule is not None:
             return least
         beside = [

@@ -133,7 +133,8 @@ class Flattener:
         left, right = self.flat(join.left), self.flat(join.right)
         there, columns = self.rows(right), right.columns
         if not all(isinstance(column, Ref) for column in columns.values()):
-            there, columns = self.relation(join.right), _themselves(join.right)
+            there = self.relation(join.right)
+            columns = {column.id: column.ref for column in join.right.fields}
         columns = {**left.columns, **columns}
         condition: Expression = TRUE
         if join.condition is not None:
@@ -197,8 +198,4 @@ class Flattener:
 
 
 def _source(relation: algebra.Relation) -> FlatRows:
-    return FlatRows((relation,), (), _themselves(relation))
-
-
-def _themselves(relation: algebra.Relation) -> Columns:
-    return {column.id: column.ref for column in relation.fields}
+    return FlatRows((relation,), (), {column.id: column.ref for column in relation.fields})

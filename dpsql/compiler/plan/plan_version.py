@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import fields
 from hashlib import sha256
+from operator import attrgetter
 
 from dpsql.model.dataclass import replace
 from dpsql.model.file_formats import FileFormat
@@ -33,7 +34,7 @@ def plan_version(policy: Policy, read: Mapping[str, frozenset[str] | None]) -> s
     R103).
     """
     parts = [repr(policy.unit), *([str(policy.data)] if policy.moves else [])]
-    tables = sorted(_with_targets(policy, list(read)), key=lambda table: table.name)
+    tables = sorted(_with_targets(policy, list(read)), key=attrgetter("name"))
     parts += [_table(table, read.get(table.name, frozenset())) for table in tables]
     longest = policy.limits.max_text_length
     parts += [f"texts of {longest}"] if longest != LONGEST_TEXT else []
@@ -65,7 +66,7 @@ def _table(table: TablePolicy, read: frozenset[str] | None) -> str:
     names |= {name.lower() for columns in (table.key, *table.determining) for name in columns}
     names |= {name.lower() for name, _ in table.max_rows_per_key}
     used = (c for c in table.columns if read is None or c.name.lower() in names | read)
-    columns = sorted(used, key=lambda column: column.name)
+    columns = sorted(used, key=attrgetter("name"))
     said = {name: getattr(table, name) for name in NAMES}
     said = {name: value for name, value in said.items() if name not in _SINCE or value}
     each = [

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from itertools import pairwise
-from operator import gt, lt
+from operator import attrgetter, gt, lt
 from typing import Any
 
 from sqlglot import Token, TokenType, exp
@@ -194,7 +194,7 @@ def _widen(spans: dict[int, Span], nodes: list[exp.Expression], word: str, token
             for t in tokens.tokens
             if t.text.upper() == word and t.token_type is not TokenType.IDENTIFIER
         ),
-        key=lambda t: t.start,
+        key=attrgetter("start"),
     )
     if len(words) != len(nodes):
         return
