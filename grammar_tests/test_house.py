@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-MOST_OF_A_REFUSAL, MOST_OF_A_COUNT = 211, 911
-MOST_CHANGES_OF_A_REFUSAL, MOST_CHANGES_OF_A_COUNT = 40, 379
+MOST_OF_A_REFUSAL, MOST_OF_A_COUNT = 207, 895
+MOST_CHANGES_OF_A_REFUSAL, MOST_CHANGES_OF_A_COUNT = 39, 367
 MOST_IDLE_FILES = 3
 COUNTED = "import json; from benchmarks import house; print(json.dumps([*house.traces()]))"
 
