@@ -212,6 +212,7 @@ LAW_2 = (
     "SELECT label, COUNT(*) AS n FROM events JOIN kinds USING (kind) GROUP BY label",
     "SELECT kind, MEDIAN(minutes) AS n FROM events WHERE seen IS NOT NULL GROUP BY kind",
     f"SELECT place, COUNT(*) AS n FROM events WHERE {FEBRUARY} GROUP BY place",
+    "SELECT AVG(n) AS n FROM (SELECT basket, COUNT(*) AS n FROM orders GROUP BY 1) x",
     f"SELECT AVG(n) AS n FROM ({EACH} WHERE {FEBRUARY} GROUP BY user_id) x",
     f"{COUNT}{FEBRUARY} AND minutes > (SELECT AVG(minutes) FROM events WHERE seen < '2024-02-01')",
 )  # fmt: skip
@@ -285,7 +286,7 @@ def test_a_rule_has_as_many_periods_as_it_says() -> None:
         ("SELECT COUNT(*) FROM events e JOIN orders o ON e.event_id = o.order_id", "a join of"),
         (f"SELECT AVG(n) FROM ({EACH} GROUP BY 1) x", "the person's"),
         (f"SELECT AVG(n) FROM ({EACH.replace('user_id', 'event_id')} GROUP BY 1) x", "a group or"),
-        ("SELECT AVG(n) FROM (SELECT basket, COUNT(*) AS n FROM orders GROUP BY 1) x", ""),
+        ("SELECT MAX(n) FROM (SELECT basket, COUNT(*) AS n FROM orders GROUP BY 1) x", ""),
         (f"SELECT SUM(rn) FROM ({RANKED}) x", "the person's"),
         ("SELECT place, COUNT(*) FROM events GROUP BY place", "private group keys"),
         (TWO_MONTHS, "private group keys"),
