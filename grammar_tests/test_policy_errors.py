@@ -96,6 +96,8 @@ MISTAKES = [
     ("max_public_groups = 1000", 'memory = "lots"', 'memory = "lots"', "4GB"),
     ("max_public_groups = 1000", "max_public_groups = 1000\n[colours]", "[colours]", "colours"),
     ("max_public_groups = 1000", "min_units_per_group = 0", "min_units_per_group = 0", "from 1"),
+    ("max_rows_per_unit = 50", 'rollups = [["status"]]', "rollups", "dpsql prepare"),
+    ("max_public_groups = 1000", '[server]\nmetrics_host = "127.0.0.1"', "metrics_host", "Give metrics_port"),
     ("note = { nullable = true }", 'note = { format = ["%Y"] }', "note = { format", "Remove format."),
     ("[ledger]", f'{OTHER_POT}budget = "other"\n[ledger]', 'budget = "other"\n[ledger]', "ana spends from default"),
 ]  # fmt: skip

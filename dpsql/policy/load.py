@@ -375,6 +375,8 @@ def _server(reader: Reader, analysts: Mapping[str, Mapping[str, Any]]) -> Server
         reader.fail(None, "A certificate needs its key.", "Give both certificate and key.")
     if "client_ca" in values and "certificate" not in values:
         reader.fail("client_ca", "Client certificates need TLS.", "Give certificate and key, too.")
+    if "metrics_host" in values and "metrics_port" not in values:
+        reader.fail("metrics_host", "Counters need a port.", "Give metrics_port, too.")
     own = tuple((name, each["errors"]) for name, each in analysts.items() if "errors" in each)
     return ServerSettings(**values, analyst_errors=own)
 
