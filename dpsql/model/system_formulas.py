@@ -24,18 +24,17 @@ class Formula:
     expression: Expression = field(compare=False, repr=False)
 
 
-def formula_name(call: Call, what: str) -> tuple[str, str | None]:
+def formula_name(call: Call) -> tuple[str, str | None]:
     """Return the name, and its part, that the first argument of a call says.
 
-    Raises `Refused` if it is no name of `what`.
+    Raises `Refused` if it is no name of a model.
 
-    >>> formula_name(Call("predict", (Name("pc1", "m"),)), "a model")
+    >>> formula_name(Call("predict", (Name("pc1", "m"),)))
     ('m', 'pc1')
     """
     first = call.args[0] if call.args else call
     if not isinstance(first, Name) or first.schema:
-        why = f"the name of {what} is expected here"
-        raise Refused(Reason.SYNTAX, first.span, why=why)
+        raise Refused(Reason.SYNTAX, first.span, why="the name of a model is expected here")
     if first.table is None:
         return first.name.lower(), None
     return first.table.lower(), first.name.lower()

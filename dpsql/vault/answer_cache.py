@@ -35,10 +35,10 @@ class Finished:
     answer: Answer
 
 
-def answers_of(cells: int = MOST_CELLS) -> BoundedCache[Finished]:
-    """Finished answers of at most this many cells in all."""
+def answers_of() -> BoundedCache[Finished]:
+    """Finished answers of at most `MOST_CELLS` cells in all."""
     return BoundedCache(
-        cells, lambda finished: 1 + len(finished.answer.rows) * len(finished.answer.columns)
+        MOST_CELLS, lambda finished: 1 + len(finished.answer.rows) * len(finished.answer.columns)
     )
 
 

@@ -69,7 +69,7 @@ class _Formulas:
         return replace(part, **new) if any(new[n] is not old[n] for n in old) else part
 
     def _expanded(self, call: tree.Call) -> tree.Expression:
-        of, part = formula_name(call, "a model")
+        of, part = formula_name(call)
         formula = self.by_call.get((call.function, of, part))
         if formula is None:
             raise Refused(Reason.UNKNOWN_FUNCTION, call.span, name=call.function)

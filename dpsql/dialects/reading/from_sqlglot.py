@@ -245,16 +245,16 @@ _SILENT_WORDS = frozenset(
 """Bare words that sqlglot reads as syntax without giving any node their position."""
 
 
-def check_depth(root: exp.Expression, limit: int = MAX_DEPTH) -> None:
-    """Raise `Refused` (TOO_LARGE) for a tree of more than `limit` levels; does not recurse.
+def check_depth(root: exp.Expression) -> None:
+    """Raise `Refused` (TOO_LARGE) for a tree of more than `MAX_DEPTH` levels; does not recurse.
 
     Chains of one connective count as one level, because the importer flattens them.
     """
     pending = [(root, 1)]
     while pending:
         node, depth = pending.pop()
-        if depth > limit:
-            raise Refused(Reason.TOO_LARGE, what="levels", limit=limit)
+        if depth > MAX_DEPTH:
+            raise Refused(Reason.TOO_LARGE, what="levels", limit=MAX_DEPTH)
         for child in node.iter_expressions():
             assert isinstance(child, exp.Expression)
             same = isinstance(node, exp.And | exp.Or) and type(child) is type(node)

@@ -14,7 +14,6 @@ from dpsql.dialects.postgres.words import WordKind, words
 from dpsql.dialects.statements.statement_table import read_listing
 from dpsql.engines import Stop
 from dpsql.interfaces.asking import answered
-from dpsql.interfaces.doors import Door
 from dpsql.interfaces.listing import listed
 from dpsql.model.tree import VARCHAR, SqlType
 from dpsql.model.vocabulary import Answer, Column, Request
@@ -28,12 +27,10 @@ _NAMES_IT = re.compile(rf"\b(information_schema|pg_[a-z_]+|{'|'.join(_REPORTED)}
 """Names that occur only in catalogue queries. Other texts skip the catalogue."""
 
 
-def answered_here(
-    proxy: Proxy, request: Request, stop: Stop | None = None, door: Door | None = None
-) -> Answer:
+def answered_here(proxy: Proxy, request: Request, stop: Stop | None = None) -> Answer:
     """Answer from the catalogue if a text reads only that, else from the proxy; see `answered`."""
     catalogued = free_answer(proxy, request, stop)
-    return answered(proxy, request, stop, door) if catalogued is None else catalogued
+    return answered(proxy, request, stop) if catalogued is None else catalogued
 
 
 def free_answer(proxy: Proxy, request: Request, stop: Stop | None = None) -> Answer | None:

@@ -70,7 +70,7 @@ def find_predictions(
     """
     formulas, models = dict[tuple[str, str | None], Formula](), dict[str, bool]()
     for call in calls:
-        name, part = formula_name(call, "a model")
+        name, part = formula_name(call)
         if (name, part) in formulas:
             continue
         model = look(name)

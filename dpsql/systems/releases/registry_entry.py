@@ -42,11 +42,6 @@ class AboutRelease:
         """Names of the fields that are empty."""
         return tuple(each.name for each in fields(self) if not getattr(self, each.name))
 
-    def as_toml(self) -> str:
-        """Return the fields as a TOML text."""
-        named = ((each.name, getattr(self, each.name)) for each in fields(self))
-        return "".join(f"{name} = {json.dumps(text, ensure_ascii=False)}\n" for name, text in named)
-
 
 def read_about(text: str) -> AboutRelease:
     """Return the facts of a TOML text. Raises ValueError for other keys, and for values that are
