@@ -191,11 +191,6 @@ def _between(name: str) -> Printed:
     return text
 
 
-def _make_timestamp(args: tuple[Text, ...], kind: tree.SqlType) -> Text:
-    *whole, seconds = args
-    return Text(f"make_timestamp({', '.join([*map(_as_bigint, whole), seconds.sql])})", kind)
-
-
 def _to_timestamp(args: tuple[Text, ...], kind: tree.SqlType) -> Text:
     seconds = f"TRY_CAST({args[0].sql} AS DOUBLE)"
     moment = _after_1970(f"{seconds} * 1e6")
@@ -274,7 +269,9 @@ TIMES: dict[str, Printed] = {
     "date_diff": _between("date_diff"),
     "date_sub": _between("date_sub"),
     "make_date": lambda args, kind: Text(f"make_date({', '.join(map(_as_bigint, args))})", kind),
-    "make_timestamp": _make_timestamp,
+    "make_timestamp": lambda args, kind: Text(
+        f"make_timestamp({', '.join([*map(_as_bigint, args[:-1]), args[-1].sql])})", kind
+    ),
     "to_timestamp": _to_timestamp,
     "epoch_ms": _epoch_ms,
     "time_bucket": _time_bucket,

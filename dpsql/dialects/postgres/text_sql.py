@@ -79,11 +79,6 @@ def _like(args: tuple[Sized, ...]) -> str:
     return f"{text.operand(OTHER)} LIKE {pattern.operand(OTHER)} ESCAPE {escape}"
 
 
-def _ends(args: tuple[Sized, ...]) -> str:
-    text, end = args
-    return f"right({text.sql}, char_length({end.sql})) = {end.operand(OTHER)}"
-
-
 def _end(name: str) -> Rule:
     """Return the printer of LEFT or RIGHT with a constant number of characters."""
 
@@ -266,7 +261,10 @@ TEXTS: dict[str, Rule] = {
     "bit_length": _called("bit_length"),
     "ascii": _called("ascii"),
     "starts_with": _called("starts_with"),
-    "ends_with": texts(_ends, TEST),
+    "ends_with": texts(
+        lambda args: f"right({args[0].sql}, char_length({args[1].sql})) = {args[1].operand(OTHER)}",
+        TEST,
+    ),
     "contains": texts(lambda args: f"strpos({args[0].sql}, {args[1].sql}) > 0", TEST),
     "strpos": _called("strpos"),
     "trim": _called("btrim"),

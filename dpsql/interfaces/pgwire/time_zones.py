@@ -37,9 +37,9 @@ def zone_name(value: str) -> str:
     if _POSIX.match(text):
         _of_posix(text)
         return text
-    return (
-        _names_by_lower_case()[text.lower()] if text.lower() in _names_by_lower_case() else _fail()
-    )
+    if text.lower() not in _names_by_lower_case():
+        raise ValueError
+    return _names_by_lower_case()[text.lower()]
 
 
 def zone(name: str) -> tzinfo:
@@ -47,10 +47,6 @@ def zone(name: str) -> tzinfo:
     if name == "UTC":
         return UTC
     return _of_posix(name) if _POSIX.match(name) else ZoneInfo(name)
-
-
-def _fail() -> str:
-    raise ValueError
 
 
 @cache

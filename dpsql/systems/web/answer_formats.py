@@ -148,12 +148,11 @@ def _cell(column: Column, value: Any, margin: float | None, interval: Any) -> An
         return value
     if margin is None:
         return {"estimate": value, "exact": True}
-    low, high = (_finite(end) for end in interval or (None, None))
+    low, high = (
+        None if isinstance(end, float) and not isfinite(end) else end
+        for end in interval or (None, None)
+    )
     return {"estimate": value, "low": low, "high": high}
-
-
-def _finite(end: Any) -> Any:
-    return None if isinstance(end, float) and not isfinite(end) else end
 
 
 def receipt_document(receipt: Receipt | None) -> dict[str, Any]:

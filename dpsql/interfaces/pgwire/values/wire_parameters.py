@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, datetime, time, timedelta
 from decimal import Context, Decimal, InvalidOperation
 from functools import partial
 from typing import Any
@@ -149,11 +149,6 @@ def _number_binary(raw: bytes) -> Decimal:
     return exact.copy_negate() if sign else exact
 
 
-def _date_binary(raw: bytes) -> date:
-    (days,) = struct.unpack("!i", raw)
-    return EPOCH.date() + timedelta(days=days)
-
-
 def _time_binary(raw: bytes) -> time:
     moment = _timestamp_binary(raw)
     if moment.date() != EPOCH.date():
@@ -200,7 +195,7 @@ _BINARY: dict[int, Callable[[bytes], Any]] = {
     type_oids.FLOAT4: partial(_float_binary, "!f"),
     type_oids.FLOAT8: partial(_float_binary, "!d"),
     type_oids.NUMERIC: _number_binary,
-    type_oids.DATE_OID: _date_binary,
+    type_oids.DATE_OID: lambda raw: EPOCH.date() + timedelta(days=struct.unpack("!i", raw)[0]),
     type_oids.TIME_OID: _time_binary,
     type_oids.TIMESTAMP_OID: _timestamp_binary,
     type_oids.TIMESTAMPTZ_OID: lambda raw: _timestamp_binary(raw).replace(tzinfo=UTC),
