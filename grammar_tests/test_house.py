@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+from benchmarks import house
 
 MOST_OF_A_REFUSAL, MOST_OF_A_COUNT = 207, 895
 MOST_CHANGES_OF_A_REFUSAL, MOST_CHANGES_OF_A_COUNT = 39, 367
 MOST_IDLE_FILES = 3
+MOST_BUNDLES = 0
 COUNTED = "import json; from benchmarks import house; print(json.dumps([*house.traces()]))"
 
 
@@ -26,3 +31,10 @@ def test_a_refusal_and_a_count_enter_few_functions() -> None:
     assert rows["COUNT(*)"][2] <= MOST_CHANGES_OF_A_COUNT
     assert max(refused[3], rows["COUNT(*)"][3]) <= MOST_IDLE_FILES
     assert refused[-2:] == [0, 0], "neither a side system nor a ledger"
+
+
+@pytest.mark.full("reads all files of the package")
+def test_arguments_are_passed_one_by_one() -> None:
+    assert len([*house.bundles(house.sources())]) <= MOST_BUNDLES
+    twin = ast.parse("def area(width, height): ...\narea(*sides)\nzip(*sides)")
+    assert [name for *_, name in house.bundles({Path("twin.py"): twin})] == ["area"]

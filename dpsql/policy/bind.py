@@ -320,7 +320,8 @@ class _Binder:
         """Refuse a written value beyond the column's bounds: sums would count it as an end."""
         if bounds is None or column.values is None:
             return
-        within = Interval(*map(bound_of, bounds))
+        lower, upper = bounds
+        within = Interval(bound_of(lower), bound_of(upper))
         for value in values:
             place = bound_of(value)
             if place is None or not within.contains(place):

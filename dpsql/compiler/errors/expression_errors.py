@@ -111,12 +111,13 @@ def _of_ratio(
     parts = ratio_errors.fraction(expression)
     if parts is None or any(each.correlation is None for each in joint):
         return None
-    top, bottom = map(slopes_of, parts)
-    if top is None or bottom is None:
+    top, bottom = parts
+    above, below = slopes_of(top), slopes_of(bottom)
+    if above is None or below is None:
         return None
     change = ratio_errors.sum_change
-    moves = [(change(top, each), change(bottom, each)) for (each,) in _moves(errors, joint)]
-    return ratio_errors.error_of_ratio(*parts, moves, HALF)
+    moves = [(change(above, each), change(below, each)) for (each,) in _moves(errors, joint)]
+    return ratio_errors.error_of_ratio(top, bottom, moves, HALF)
 
 
 def _of_sum(

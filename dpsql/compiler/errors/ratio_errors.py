@@ -60,7 +60,10 @@ def _of_part(
     change: Callable[[Expression, Expression], tuple[Expression, Expression]],
 ) -> tuple[Expression, Expression] | None:
     inner = fraction(part)
-    return None if inner is None else change(*inner)
+    if inner is None:
+        return None
+    top, bottom = inner
+    return change(top, bottom)
 
 
 def _plain(expression: Expression) -> Expression:
