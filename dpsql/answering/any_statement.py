@@ -146,8 +146,8 @@ def describe_any(
         return said
     if isinstance(said, Explain):
         with _explained(request, said) as inner:
-            told = describe_any(parts, inner, places, declared, only_query=True)
-            return replace(told, columns=(SHOWN,))
+            described = describe_any(parts, inner, places, declared, only_query=True)
+            return replace(described, columns=(SHOWN,))
     system, statement = _of_system(parts, request, said)
     return Signature(system.columns(statement), ())
 

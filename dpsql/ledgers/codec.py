@@ -172,7 +172,7 @@ def scope(ceiling: Ceiling) -> list[Any]:
 
 
 def ceiling_of(title: str, parts: Sequence[Any]) -> Ceiling:
-    """Return the limit with two amounts and a scope, whose last parts may be missing."""
+    """Return the limit with two amounts and a scope; its last parts may be missing."""
     unsaid: list[Any] = [None, None, None, "", ()]
     every = [*parts, *unsaid[len(parts) - 2 :]]
     amount, delta, budget, analysts, renews, periods, further = every

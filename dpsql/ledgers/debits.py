@@ -137,10 +137,10 @@ def append_shares(book: Book, queries: Sequence[str], charge: Charge) -> Loss:
     """
     paid = Loss(0)
     open_windows(book, charge)
-    known = released(book, charge.analyst, charge.budget, charge.question, charge.policy_version)
+    answers = released(book, charge.analyst, charge.budget, charge.question, charge.policy_version)
     new = (
         each.lent
-        for each in known
+        for each in answers
         if each.query_id in queries and charge.analyst not in each.holders
     )
     for each in dict.fromkeys(new):

@@ -3,8 +3,8 @@
 A posterior over models of the tail says how much of all norms lies above each candidate bound. The
 bound is taken whose whole 95 % interval is narrowest: noise on both sides, and on one side what the
 bound removes. Norms in an octave are log-uniform; beyond the last octave that stands out, counts
-fall as A·r^j·g^(j(j-1)/2), or nothing is there. A tail whose seen octaves bend (n·n''/n'² < 1) is
-expected to bend as much beyond them.
+fall as A·r^j·g^(j(j-1)/2), or nothing is there. A tail with octaves that bend
+(n·n''/n'² < 1) is expected to bend as much beyond them.
 
 It is post-processing of released counts. Floats may err here: no sensitivity depends on them.
 

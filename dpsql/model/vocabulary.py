@@ -246,9 +246,9 @@ class TablePolicy:
     the owner declares. `second_keys` are columns of undeclared links. Limits `by` groupings replace
     the general limit. Rows that agree on a list of columns in `determining` belong to one unit, as
     the owner declares. Columns of `same_unit` lead to the unit of the link, or are read as NULL
-    (PRIVACY.md R93). At most so many rows, of all units, have one value of a column in
-    `max_rows_per_key`, as the owner declares (PRIVACY.md R94). Aggregates clip dates and times
-    without bounds to the range `times`. One analyst sees the rows that some of the `grants` have
+    (PRIVACY.md R93). `max_rows_per_key` are the most rows, of all units, with one value of a
+    column, as the owner declares (PRIVACY.md R94). Aggregates clip dates and times without bounds
+    to the range `times`. One analyst sees the rows that some of the `grants` have
     (PRIVACY.md R105). A table of released rows has a comment of its own, `about`.
     """
 

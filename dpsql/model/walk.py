@@ -147,15 +147,15 @@ def walk_nodes(expression: Expression) -> Iterator[Expression]:
 
 def refs(expression: Expression) -> frozenset[int]:
     """Return the ids of the columns that an expression reads."""
-    left, seen, found = [expression], set[int](), set[int]()
+    left, seen, ids = [expression], set[int](), set[int]()
     while left:
         node = left.pop()
         if isinstance(node, Ref):
-            found.add(node.id)
+            ids.add(node.id)
         elif not isinstance(node, Literal) and id(node) not in seen:
             seen.add(id(node))
             left += children(node)
-    return frozenset(found)
+    return frozenset(ids)
 
 
 def substitute(expression: Expression, values: Mapping[int, Expression]) -> Expression:

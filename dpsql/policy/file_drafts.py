@@ -30,7 +30,7 @@ _MEASURES = frozenset("value result".split())
 """Names of numbers with a unit of measurement, which stands in a column of its own."""
 
 _RUN_TOGETHER = re.compile("(?!candidate|mandate).+(date|time|cost|price|amount|quantity)")
-"""Names whose words are not separated, as BIRTHDATE and TOTALCOST."""
+"""Names in which words are not separated, as BIRTHDATE and TOTALCOST."""
 
 _FLAGS = frozenset("is has was flag".split())
 
@@ -67,7 +67,7 @@ def type_by_name(name: str) -> str:
 def columns_by_name(names: Sequence[str]) -> tuple[FileColumn, ...]:
     """Return columns with the types that their names suggest.
 
-    Beside a column of values, `units` are names of units of measurement.
+    `units` next to a column of values are names of units of measurement.
 
     >>> [(c.name, c.type) for c in columns_by_name(("VALUE", "UNITS"))]
     [('VALUE', 'DOUBLE'), ('UNITS', 'VARCHAR')]

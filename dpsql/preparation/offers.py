@@ -552,8 +552,8 @@ def _only_select(case: RefusedText) -> Iterator[Offer]:
 
 def _top(case: RefusedText) -> Iterator[Offer]:
     """Write TOP n as LIMIT n, and backticks as double quotes. Constants stay as they are."""
-    if quoted := without_backticks(case.text):
-        yield _offer(quoted, 'writes names in "double quotes"')
+    if renamed := without_backticks(case.text):
+        yield _offer(renamed, 'writes names in "double quotes"')
     text, limit = without_top(case.text)
     if limit:
         yield _offer(text, f"{limit} instead of TOP")

@@ -52,10 +52,10 @@ def with_unit_key(select: WrittenSelect, key: str) -> str:
 def largest_group(select: WrittenSelect) -> str:
     """Return the query of the largest group, where the text is its MAX alone; else ""."""
     start, stop = select.words[select.first].start, select.words[select.after - 1].stop
-    found = _LARGEST.fullmatch(select.text[:start])
-    if found is None or "order" in select.heads or "limit" in select.heads:
+    match = _LARGEST.fullmatch(select.text[:start])
+    if match is None or "order" in select.heads or "limit" in select.heads:
         return ""
-    return f"{select.text[start:stop]} ORDER BY {found[1]} DESC LIMIT 1"
+    return f"{select.text[start:stop]} ORDER BY {match[1]} DESC LIMIT 1"
 
 
 def counted_within_units(select: WrittenSelect, key: str) -> str:

@@ -41,13 +41,13 @@ def with_constant_series(
     None for other texts. A series in the list of the SELECT is joined under the name of its column.
     """
     every = _SERIES.finditer(select.text)
-    found = next((each for each in every if each.start() <= at <= each.end()), None)
-    if found is None:
+    match = next((each for each in every if each.start() <= at <= each.end()), None)
+    if match is None:
         return None
     ends, conditions = list[str](), list[str]()
-    column = found["column"] or found["name"]
-    signs = (">=", "<" if found["call"].lower() == "range" else "<=")
-    for place, (end, sign) in enumerate(zip((found["low"], found["high"]), signs, strict=True)):
+    column = match["column"] or match["name"]
+    signs = (">=", "<" if match["call"].lower() == "range" else "<=")
+    for place, (end, sign) in enumerate(zip((match["low"], match["high"]), signs, strict=True)):
         limits = bounds.get(end.rpartition(".")[2].lower())
         if limits is not None:
             ends.append(str(limits[place]))
@@ -56,10 +56,10 @@ def with_constant_series(
             ends.append(end)
     if len(ends) < len(signs) or not conditions:
         return None
-    series = f"{found['call']}({', '.join(ends)})"
-    place_of_all = Span(found.start(), found.end())
-    if found["column"]:
-        edits = [(place_of_all, f"{series} AS {found['name']}({column})")]
+    series = f"{match['call']}({', '.join(ends)})"
+    place_of_all = Span(match.start(), match.end())
+    if match["column"]:
+        edits = [(place_of_all, f"{series} AS {match['name']}({column})")]
     else:
         end_of_tables = Span(select.insertion("where"), select.insertion("where"))
         edits = [(place_of_all, column), (end_of_tables, f", {series} AS series({column})")]

@@ -7,7 +7,7 @@ z·√(D²·t - z²·(u·v - c²))/(D² - z²·v), where t = u - 2·r·c + r²·
 shown around r. It misses on the far side what it gains on the near one. Otherwise D may be zero,
 and the interval has no end on some side: the error is unknown.
 
-An unknown error holds whatever is true, and so 94 in 100 releases and more hold the true ratio.
+An unknown error holds for each true ratio, so that 94 in 100 releases and more hold it.
 Among the releases with a known error fewer do if the true D is below 2·√v. No interval that
 always ends holds a ratio there (Gleser and Hwang 1987).
 
@@ -120,9 +120,9 @@ def _product(one: Amount, other: Amount) -> Amount:
 def _total(amounts: Iterable[Amount]) -> Amount:
     """Add amounts; numbers of the plan at once."""
     listed = list(amounts)
-    known = sum(each for each in listed if isinstance(each, float))
+    constant = sum(each for each in listed if isinstance(each, float))
     others = [each for each in listed if not isinstance(each, float)]
     if not others:
-        return float(known)
+        return float(constant)
     total = reduce(add, others)
-    return total + known if known else total
+    return total + constant if constant else total

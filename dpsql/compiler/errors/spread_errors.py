@@ -25,7 +25,7 @@ Named = Callable[[str, Expression], Expression]
 """A function that adds a hidden column: another aggregate over the same rows."""
 
 SPREADS = {"stddev": (1, 0.5), "variance": (1, 1.0), "stddev_pop": (0, 0.5), "var_pop": (0, 1.0)}
-"""What is subtracted from the number of rows, and the power of the variance, by function."""
+"""Number that is subtracted from that of rows, and power of the variance, by function."""
 
 ALONG = frozenset({"covar_pop", "covar_samp", "regr_slope", "regr_intercept"})
 

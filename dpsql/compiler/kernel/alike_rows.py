@@ -1,4 +1,4 @@
-"""Rows of a relation that agree on columns, of whatever unit: how many at most, by facts.
+"""Bounds, by facts, on the rows of all units that agree on columns.
 
 Proof (PRIVACY.md R94). A fact bounds the stored rows with one value, of all units and of none, and
 it survives the removal of units. Filters, tests and windows add no row. In an inner join, each row
@@ -41,8 +41,8 @@ class AlikeRows:
                 return self.most(relation.input, columns)
             case algebra.Project(items=items):
                 read = (item.expression for item in items if item.field.id in columns)
-                kept = frozenset(each.id for each in read if isinstance(each, Ref))
-                return self.most(relation.input, kept)
+                selected = frozenset(each.id for each in read if isinstance(each, Ref))
+                return self.most(relation.input, selected)
             case algebra.Aggregate(sets=()):
                 return 1 if ids_of(relation.keys) <= columns else None
             case algebra.Join(kind=JoinKind.INNER | JoinKind.CROSS):

@@ -374,8 +374,8 @@ class Kernel:
                 ranks[item.field.id] = parts
                 rules.append(Dependency(parts | added, rows.columns))
         columns = rows.columns | ids_of(relation.items)
-        known = replace(rows, columns=columns, ranks=ranks, local=local, pairs=None)
-        return known.having(*rules)
+        numbered = replace(rows, columns=columns, ranks=ranks, local=local, pairs=None)
+        return numbered.having(*rules)
 
     def _union(self, relation: algebra.Union) -> Rows:
         """Return the rows of both sides. They are local only if the unit, or a key that leads to
@@ -405,7 +405,7 @@ class Kernel:
         """Return the most rows of a join that are made of one unit's rows; None if unproved.
 
         Proof (PRIVACY.md R94). Each row of the unit on one side meets at most as many rows of the
-        other as agree on the equated columns, whoever their unit is.
+        other, of all units, as agree on the equated columns.
         """
         sides = left, right
         if not all(side.names_unit for side in sides) or left.columns & right.columns:

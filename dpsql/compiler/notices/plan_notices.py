@@ -531,7 +531,7 @@ def _counted(plan: private_plan.PrivatePlan) -> Iterator[CountedKeys]:
 def _groups_of(
     relation: Relation, blocks: Sequence[private_plan.BlockPlan]
 ) -> private_plan.BlockPlan | None:
-    """Return the block whose groups are the rows of a relation; None if they are not, or all are
+    """Return the block with the rows of a relation as its groups; None if they are not, or all are
     one group.
     """
     match relation:

@@ -39,7 +39,7 @@ from dpsql.model.vocabulary import Policy
 from dpsql.model.walk import both, map_inputs, refs, substitute
 
 _ONE_TEXT = frozenset({Kind.BOOLEAN, Kind.INTEGER, Kind.DATE, Kind.TIMESTAMP})
-"""Types of which equal values, and no others, have one text, which is not empty."""
+"""Types in which equal values, and no others, have one text, and none is empty."""
 
 
 def as_totals(
@@ -194,7 +194,7 @@ class _Groups:
 
 
 def _is_plain(call: AggregateCall) -> bool:
-    """Test for an aggregate of one argument whose rows all count."""
+    """Test for an aggregate of one argument that counts all rows."""
     special = call.distinct or call.clip or call.epsilon or call.order_by
     return not special and len(call.args) == 1 and call.function in ("sum", "count", "min", "max")
 

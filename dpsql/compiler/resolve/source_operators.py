@@ -12,7 +12,7 @@ AVERAGE = "avg_of_kind"
 
 _NUMBERS = {"add_numbers": "add", "sub_numbers": "sub", "add_or_concat": "add"}
 _OF_FLOAT, _OF_WHOLE = "_of_float", "_of_whole"
-"""Ends of functions whose results have the type of their argument there, and another here."""
+"""Ends of names of functions with the type of their argument there, and another here."""
 
 
 def of_source(call: tree.Call, types: Sequence[tree.SqlType]) -> tree.Expression | None:
@@ -55,7 +55,7 @@ _TYPED = (
 
 
 def _of_first(call: tree.Call, types: Sequence[tree.SqlType]) -> tree.Expression | None:
-    """Return the meaning of a function whose result has the type of its first argument there."""
+    """Return the meaning of a function that keeps the type of its first argument there."""
     if call.function == "coalesce_of_kind":
         if not _is_kept(types[0], types[1], call.args[1]):
             raise _refusal(call, "isnull", types, "CAST argument 2 to the type of argument 1.")

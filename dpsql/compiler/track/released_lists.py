@@ -99,7 +99,7 @@ def require_all_groups(
     blocks: Sequence[PrivateBlock],
     domain_of: Callable[[PrivateBlock], Domain | None],
 ) -> None:
-    """Raise `Refused` where an aggregate reads groups of which only some are released.
+    """Raise `Refused` where an aggregate reads groups that are not all released.
 
     `over_groups` are the aggregates of `queries` over released or public rows.
     """
@@ -129,7 +129,7 @@ _ADDED_UP = frozenset({"COUNT", "SUM", "AVG"})
 
 
 def _groups_of(relation: algebra.Relation) -> frozenset[int]:
-    """Return the blocks whose released groups, and nothing else, are the rows of a relation."""
+    """Return the blocks with released groups that are the only rows of a relation."""
     match relation:
         case algebra.Released():
             return frozenset({relation.block})
@@ -145,7 +145,7 @@ def _groups_of(relation: algebra.Relation) -> frozenset[int]:
 
 
 def _listed(query: algebra.Relation) -> Iterator[int]:
-    """Yield the blocks of which a query releases rows, and no aggregates alone."""
+    """Yield the blocks with rows that a query releases, and not only aggregates."""
     if isinstance(query, algebra.Released):
         yield query.block
     if not (isinstance(query, algebra.Aggregate) and query.measures):

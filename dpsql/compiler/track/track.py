@@ -174,7 +174,7 @@ class _Tracker:
         return isinstance(trial.track(self.outermost.input), Private)
 
     def require_groups(self, outer: Relation) -> None:
-        """Raise `Refused` where an aggregate reads groups of which only some are released."""
+        """Raise `Refused` where an aggregate reads groups that are not all released."""
         queries = (outer, *self.stages)
         require_all_groups(queries, self.over_groups, self.blocks.listed, self.domain_of)
 

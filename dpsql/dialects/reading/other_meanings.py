@@ -450,7 +450,7 @@ def _square(
 
 
 def _typed(function: str, count: int) -> _Reader:
-    """Return the reader of a function whose result has the type of its first argument there."""
+    """Return the reader of a function that keeps the type of its first argument there."""
 
     def read_typed(
         node: exp.Expression, args: list[exp.Expression], origin: Origin, read: Read

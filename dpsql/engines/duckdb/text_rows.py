@@ -25,7 +25,7 @@ _RAW, _LINE, _SPLIT = '"=raw"', '"=line"', '"=fields"'
 such a name.
 """
 _LONG_LINE, _MANY_FIELDS = 2048, 1024
-"""Bytes of a line, and fields of a longer one, whose lists DuckDB makes for 2,048 lines at once."""
+"""Bytes of a line, and fields of a longer one: DuckDB lists these for 2,048 lines at once."""
 _TRUE, _FALSE = ("true", "t", "yes", "y", "1"), ("false", "f", "no", "n", "0")
 _ISO_DAY = ("%Y-%m-%d",)
 _ISO_TIME = r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}([ T][0-9]{1,2}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?)?Z?"
@@ -101,8 +101,8 @@ class LineRows:
             return self._whole_fields(options)
         options |= {"columns": "{'=raw': 'VARCHAR'}", "delim": text(SEPARATOR), "quote": "''"}
         most = max(_MANY_FIELDS, 2 * len(self.columns))
-        kept = ", ".join([f"{_kept(f, most)} AS {_LINE}", *map(name, partitions)])
-        lines = f"SELECT {kept} FROM {self._reader(options)} WHERE {_RAW} IS NOT NULL"
+        selected = ", ".join([f"{_cut_line(f, most)} AS {_LINE}", *map(name, partitions)])
+        lines = f"SELECT {selected} FROM {self._reader(options)} WHERE {_RAW} IS NOT NULL"
         named = ", ".join([_LINE, f"{_fields(f)} AS {_SPLIT}", *map(name, partitions)])
         return f"(SELECT {named} FROM ({lines}))"
 
@@ -151,7 +151,7 @@ class LineRows:
         return f"CASE WHEN {trimmed} IN ({_listed(f.null_words)}) THEN NULL ELSE ({value}) END"
 
 
-def _kept(f: FileFormat, most: int) -> str:
+def _cut_line(f: FileFormat, most: int) -> str:
     """Return the part of a stored line that is read: all of it, unless it is long and has more
     fields than `most`.
     """
