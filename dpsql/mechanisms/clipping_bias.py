@@ -126,7 +126,7 @@ def best_bound(
     first, behind = 4 * (octaves.lowest - 1), 4 * octaves.highest + 1
     ends = [octaves.end(quarter) for quarter in range(first, behind)]
     bounds = np.maximum(_candidates(ends, most, last), 1)  # a bound of 0 has no noise
-    excess = _Excess.of(np.array(ends, dtype=float)[::4], most, histogram, bounds)
+    excess = _Excess.of(np.array(ends, dtype=float)[::4], most, last, bounds)
     common, few = _biases(histogram, excess, answer)
     noise = answer.deviation * bounds
     widths = _half_width(common + few, noise, answer)
@@ -192,18 +192,6 @@ class _Histogram:
         """The counts from the last octave down."""
         return self.counts[max(0, self.last - _SEEN + 1) : self.last + 1][::-1]
 
-    @property
-    def hedges(self) -> np.ndarray:
-        """How far from the mean of an octave towards its upper end its norms may lie, as a share.
-
-        It is half where norms may gather anywhere. Where counts fall from the octave below, norms
-        are denser near the lower end, and the mean of log-uniform norms is enough.
-        """
-        deviation = self.variance**0.5
-        below = np.concatenate([[0.0], self.counts[:-1]])
-        falls = (np.maximum(self.counts, 0.0) + deviation) / np.maximum(below, deviation)
-        return np.asarray(np.minimum(falls, 1.0) / 2)
-
     def beyond(self, octaves: int) -> np.ndarray:
         """The counts of so many octaves behind the last."""
         return self.counts[self.last + 1 : self.last + 1 + octaves]
@@ -230,9 +218,8 @@ class _Excess:
     beyond: np.ndarray
 
     @classmethod
-    def of(cls, ends: np.ndarray, most: int, histogram: _Histogram, bounds: np.ndarray) -> _Excess:
+    def of(cls, ends: np.ndarray, most: int, last: int, bounds: np.ndarray) -> _Excess:
         """Return the excess for octaves with these ends; no norm is above `most`."""
-        last = histogram.last
         upper = np.minimum(ends[1:], most)[:, None]
         lower = np.minimum(np.maximum(ends[:-1], ends[1:] / 2), most)[:, None]
         between = np.clip(bounds[None, :], lower, upper)
@@ -241,8 +228,7 @@ class _Excess:
             mean = (upper - between - bounds * np.log(upper / between)) / width
         mean = np.where(width > 0, np.maximum(mean, 0.0), np.maximum(upper - bounds, 0.0))
         down = slice(max(0, last - _SEEN + 1), last + 1)
-        far = np.maximum(upper - bounds, 0.0)[down]
-        hedged = mean[down] + histogram.hedges[down, None] * (far - mean[down])
+        hedged = (mean[down] + np.maximum(upper - bounds, 0.0)[down]) / 2
         return cls(hedged[::-1], mean[last + 1 : last + 1 + _BEYOND])
 
 
