@@ -113,10 +113,10 @@ def parts(count: int) -> list[Any]:
     return [first, *(pytest.param(n, marks=pytest.mark.campaign) for n in range(1, count))]
 
 
-@pytest.mark.parametrize("part", parts(20))
+@pytest.mark.parametrize("part", parts(40))
 def test_every_case_is_planned_through_its_searches(part: int) -> None:
     searched = 0
-    for case in ACCEPTED[part::20]:
+    for case in ACCEPTED[part::40]:
         searched += case.catalog == "shop" and _searches_of(case)
     assert searched > len(COUNTS)
 

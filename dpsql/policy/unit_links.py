@@ -192,7 +192,11 @@ def _check_values(draft: Draft, table: DraftTable, reader: Reader) -> None:
     if table.rollups and draft.database.prepared is None:
         place = reader.table("tables").table(table.name)
         why = "Rollups are made by dpsql prepare, and [database] names no file for them."
-        place.fail("rollups", why, 'Add prepared = "prepared.duckdb" to it, or remove rollups.')
+        place.fail(
+            "rollups",
+            why,
+            'Name a file for it there, as prepared = "prepared.db", or remove rollups.',
+        )
     for column in table.columns:
         if column.published and table.private:
             place = reader.table("tables").table(table.name).table("columns").table(column.name)
