@@ -404,14 +404,14 @@ def test_wrong_twin_a_revocation_seen_at_restart_only_is_found(
     run_delegate(policy, "ana", "slow")
     with Proxy.open(str(policy)) as proxy:
         seen = {"slow": proxy.chain("slow")}
-        live = Proxy.chain
+        live = StoredLedger.chain
 
-        def remembered(own: Proxy, analyst: str) -> Chain:
+        def remembered(own: StoredLedger, analyst: str) -> Chain:
             return seen[analyst] if analyst in seen else live(own, analyst)
 
         cli(policy, "user", "revoke", "slow")
         assert not reach(proxy, "slow", COUNT)
-        monkeypatch.setattr(Proxy, "chain", remembered)
+        monkeypatch.setattr(StoredLedger, "chain", remembered)
         assert reach(proxy, "slow", COUNT)
         with pytest.raises(Refused) as refused:  # the ledger looks once more, in the charge
             proxy.ask(request(COUNT, "0.01", "slow"))
