@@ -17,7 +17,6 @@ from statistics import NormalDist
 import numpy as np
 
 from dpsql import functions
-from dpsql.compiler.errors import ratio_errors
 from dpsql.compiler.resolve.typing import type_of
 from dpsql.model.dataclass import dataclass
 from dpsql.model.tree import (
@@ -33,7 +32,7 @@ from dpsql.model.tree import (
 )
 from dpsql.model.walk import refs, substitute, walk_nodes
 
-NAN = ratio_errors.NAN
+NAN = Literal(float("nan"), DOUBLE)
 
 HALF = NormalDist().inv_cdf(0.975)
 """The 95 % half-width in standard errors."""
@@ -86,38 +85,15 @@ def error_of(
     weighed = _of_weighed(inner, errors) if most is None and not joint else None
     if weighed is not None:
         return weighed
-    error = _of_ratio(inner, errors, joint) or _of_changes(inner, errors, joint)
-    return error if most is None or error is NAN else scalar("least", error, most)
-
-
-def _of_changes(
-    expression: Expression, errors: Mapping[int, Expression], joint: Sequence[Joint]
-) -> Expression:
-    """Return the root of the summed squared changes when each base moves."""
     squares = []
     for moves in _moves(errors, joint):
-        changes = [_change(expression, steps) for steps in moves]
+        changes = [_change(inner, steps) for steps in moves]
         if None in changes:
             return NAN
         change = reduce(add, (c for c in changes if c is not None))
         squares.append(scalar("pow", change, 2.0))
-    return scalar("coalesce", scalar("sqrt", reduce(add, squares)), NAN)
-
-
-def _of_ratio(
-    expression: Expression, errors: Mapping[int, Expression], joint: Sequence[Joint]
-) -> Expression | None:
-    """Return the error of a ratio of two sums of multiples of bases; None for others."""
-    parts = ratio_errors.fraction(expression)
-    if parts is None or any(each.correlation is None for each in joint):
-        return None
-    top, bottom = parts
-    above, below = slopes_of(top), slopes_of(bottom)
-    if above is None or below is None:
-        return None
-    change = ratio_errors.sum_change
-    moves = [(change(above, each), change(below, each)) for (each,) in _moves(errors, joint)]
-    return ratio_errors.error_of_ratio(top, bottom, moves, HALF)
+    error = scalar("coalesce", scalar("sqrt", reduce(add, squares)), NAN)
+    return error if most is None else scalar("least", error, most)
 
 
 def _of_sum(
