@@ -290,7 +290,10 @@ def test_roles_of_a_token_take_rights_away(provider: Provider) -> None:
         settings = provider.settings(roles_claim="groups")
         roles = tuple(SimpleNamespace(name=name, analysts=frozenset({"ana"})) for name in own)
         proxy: Any = SimpleNamespace(
-            policy=SimpleNamespace(roles=roles), may_ask=lambda name: name == "ana"
+            policy=SimpleNamespace(
+                roles=roles, budget_of=lambda name: "default" if name == "ana" else None
+            ),
+            chain=lambda _name: (),
         )
         limits: Any = SimpleNamespace(oidc=settings)
         present = Present(proxy, None, dict, limits)  # type: ignore[arg-type]

@@ -117,7 +117,8 @@ def asked_for_two_at_once(folder: Path, turns: Any) -> int:
 
     async def both() -> None:
         nothing: Any = SimpleNamespace(explain=AsyncMock())
-        proxy = SimpleNamespace(rows_granted=lambda _analyst: "")
+        policy = SimpleNamespace(roles=())
+        proxy = SimpleNamespace(policy=policy, chain=lambda _analyst: ())
         caller: Any = SimpleNamespace(
             analyst="ana", client="", present=SimpleNamespace(proxy=proxy)
         )

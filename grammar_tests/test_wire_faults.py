@@ -8,6 +8,7 @@ import pytest
 
 from dpsql.dialects.postgres.words import Piece
 from dpsql.interfaces.pgwire.faults import fault_of
+from dpsql.interfaces.pgwire.statement_runner import Runner
 from dpsql.model.errors import (
     DpsqlError,
     LedgerError,
@@ -74,25 +75,20 @@ def test_a_damaged_ledger_is_told_to_the_owner_alone(
     ],
 )
 def test_who_cancels_late_is_told_whether_it_was_charged(
-    client: Client, statements: list[str], *, charged: bool
+    client: Client, statements: list[str], monkeypatch: pytest.MonkeyPatch, *, charged: bool
 ) -> None:
     *before, last = statements
     for statement in before:
         client.query(statement)
-    run = client.session._runner.run
+    run = Runner.run
 
-    class Late:
-        """The runner, whose client gives up before the rows are sent."""
+    def late(runner: Runner, command: Any, values: Any, stop: Any, **named: Any) -> Any:
+        """The client gives up before the rows are sent."""
+        result = run(runner, command, values, stop, **named)
+        stop.requested = True
+        return result
 
-        def __getattr__(self, name: str) -> Any:
-            return getattr(runner, name)
-
-        def run(self, command: Any, values: Any, stop: Any, **named: Any) -> Any:
-            result = run(command, values, stop, **named)
-            stop.requested = True
-            return result
-
-    runner, client.session._runner = client.session._runner, Late()  # type: ignore[assignment]
+    monkeypatch.setattr(Runner, "run", late)
     client.query(last)
     assert client.error["C"] == "57014"
     told = "its charge stays" if charged else "nothing was charged"

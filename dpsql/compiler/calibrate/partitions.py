@@ -272,10 +272,14 @@ def _measured(
     columns = {column.part: column for column in measurements.columns}
     at: dict[Measurement, _Division] = {member: d for d in divisions for member in d.members}
     charges: dict[tuple[Measurement, ...], None] = {}
+    added = set[int]()  # divisions, each of which has the charges of all its members
     for together in measurements.paid:
         division = at.get(together[0].part)
-        own = (tuple(c.part for c in together),)
-        charges.update(dict.fromkeys(own if division is None else division.charges))
+        if division is None:
+            charges[tuple(c.part for c in together)] = None
+        elif id(division) not in added:
+            added.add(id(division))
+            charges.update(dict.fromkeys(division.charges))
     for division in divisions:
         typical = columns[division.members[0]].typical
         for part in chain.from_iterable(division.charges):

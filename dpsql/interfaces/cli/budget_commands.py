@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dpsql.answering.any_statement import PlanOf
-from dpsql.answering.paid_names import request_of
 from dpsql.engines import Stop
 from dpsql.interfaces import records
 from dpsql.interfaces.amounts import loss_text, plain
@@ -372,6 +370,9 @@ def _may_read(proxy: Proxy, analyst: str, entry: Entry) -> bool:
 
     In doubt they do not (PRIVACY.md R105).
     """
+    from dpsql.answering.any_statement import PlanOf  # noqa: PLC0415
+    from dpsql.answering.paid_names import request_of  # noqa: PLC0415
+
     policy = proxy.policy_of(analyst)
     if not (policy.beneath and entry.inquiry.sql):
         return True

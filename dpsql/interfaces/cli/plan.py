@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dpsql.answering.together import AskTogether, PlanTogether
 from dpsql.dialects.postgres.words import pieces
 from dpsql.interfaces import records
 from dpsql.interfaces.cli import options
@@ -94,6 +93,8 @@ def _priced(
     proxy: Proxy, requests: Sequence[Request], epsilon: Decimal | None, style: str, *, yes: bool
 ) -> None:
     """Show the prices, and answer if confirmed."""
+    from dpsql.answering.together import PlanTogether  # noqa: PLC0415
+
     work = partial(proxy.run, PlanTogether(requests, epsilon))
     joint, cancelled = interruptible(work, proxy.cancel, Progress())
     if cancelled:
@@ -128,6 +129,8 @@ def _require_askable(joint: JointPlan, requests: Sequence[Request]) -> None:
 def _show_answers(
     proxy: Proxy, requests: Sequence[Request], epsilon: Decimal | None, style: str
 ) -> None:
+    from dpsql.answering.together import AskTogether  # noqa: PLC0415
+
     work = partial(proxy.run, AskTogether(requests, epsilon))
     (answers, receipt), _cancelled = interruptible(work, proxy.cancel, Progress())
     written = [_WRITERS[style](answer).rstrip("\n") for answer in answers]

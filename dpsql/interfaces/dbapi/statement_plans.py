@@ -7,7 +7,6 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from dpsql.answering.together import AskTogether, PlanTogether
 from dpsql.engines import Stop
 from dpsql.interfaces.dbapi.dbapi_errors import raised_from
 from dpsql.interfaces.joint_prices import price_text, prices
@@ -26,6 +25,8 @@ class StatementPlan:
     def __init__(
         self, connection: Connection, requests: Sequence[Request], epsilon: Decimal | None
     ) -> None:
+        from dpsql.answering.together import PlanTogether  # noqa: PLC0415
+
         self._connection, self._requests, self._epsilon = connection, requests, epsilon
         try:
             self._plan: JointPlan = connection.proxy.run(PlanTogether(requests, epsilon))
@@ -47,6 +48,8 @@ class StatementPlan:
 
         Raises as `Cursor.execute` does, for the first statement that is refused.
         """
+        from dpsql.answering.together import AskTogether  # noqa: PLC0415
+
         stop, connection = Stop(), self._connection
         refused = next(iter(self._plan.refusals), None)
         if refused is not None:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dpsql.answering.together import PlanTogether
 from dpsql.interfaces.cli.ask import read_sql
 from dpsql.interfaces.cli.options import DIALECT, CommandSettings, exact_epsilon, with_settings
 from dpsql.interfaces.cli.terminal import Progress, can_answer, interruptible, note, show_error
@@ -131,6 +130,8 @@ def _private_key(path: Path) -> bytes:
 
 def _agreed(proxy: Proxy, tables: PublishTables, *, preview: bool, yes: bool) -> bool:
     """Show prices and refusals. Return True if the tables are to be published."""
+    from dpsql.answering.together import PlanTogether  # noqa: PLC0415
+
     requests = tables.requests()
     work = partial(proxy.run, PlanTogether(requests, tables.epsilon))
     joint, cancelled = interruptible(work, proxy.cancel, Progress())
