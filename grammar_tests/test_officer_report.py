@@ -91,8 +91,10 @@ def test_it_says_what_is_promised_changed_and_verified(asked: Path) -> None:
         "2000",
         "never",
     )
-    assert found["changes"]["rows"][-1]["reason"] == "a longer study"
-    assert found["changes"]["rows"][-1]["limit"].startswith("ρ = ")
+    *_, change = found["changes"]["rows"]
+    assert change["reason"] == "a longer study"
+    assert (change["before"], change["now"]) == ("ε = 1000", "ε = 2000")
+    assert (promise["used"], promise["left"]) == ("0.1 %", "99.9 %")
     with Proxy.open(str(asked)) as proxy:
         last, digest = proxy.ledger.verify()
     assert found["record"]["texts"] == [
@@ -100,7 +102,9 @@ def test_it_says_what_is_promised_changed_and_verified(asked: Path) -> None:
     ]
     for title in (
         "ana was charged most",
-        "Promised: budget default (ε = 2000, ",
+        "ana was charged most often (2 times).",
+        "budget default: limit changed from ε = 1000 to ε = 2000 (a longer study).",
+        "Promised, whatever is asked (a smaller ε is stricter): budget default (ε = 2000, ",
         "The record is whole:",
     ):
         assert any(title in text for text in found["summary"]["texts"])
@@ -192,7 +196,7 @@ def test_refusals_are_counted_when_the_process_ends(tmp_path: Path) -> None:
     }
     file = tmp_path / "dpsql.toml"
     shown = document(file)
-    assert "Most were refused for raw-rows (2)." in shown["summary"]["texts"]
+    assert "Refused: 4; most for syntax-error (2)." in shown["summary"]["texts"]
     assert next(tuple(row.values()) for row in shown["refusals"]["rows"]) == (
         *("raw-rows", "This would return private rows.", "<i>wire</i>", "2"),
     )

@@ -7,15 +7,20 @@ from __future__ import annotations
 
 import json
 import platform
+import re
 import sqlite3
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from decimal import Decimal
+from fractions import Fraction
 from html import escape
 from importlib.metadata import version
+from math import isfinite
 from typing import Any
 
-from dpsql.interfaces.amounts import loss_text, plain, share_text, total_text
+from dpsql.accountants import get
+from dpsql.interfaces.amounts import loss_text, plain, rounded, share_text, total_text
 from dpsql.interfaces.messages import printable
 from dpsql.interfaces.wordings import WORDINGS
 from dpsql.ledgers import Entry, OwnerAct
@@ -23,7 +28,7 @@ from dpsql.ledgers.refusal_counts import read_refusals
 from dpsql.model.dataclass import dataclass
 from dpsql.model.delegation import Delegation, chain_text
 from dpsql.model.errors import Reason
-from dpsql.model.vocabulary import Loss
+from dpsql.model.vocabulary import Budget, Loss
 from dpsql.owner.query_costs import costs_by_source
 from dpsql.policy.budget_choices import risk
 from dpsql.policy.other_releases import total_guarantee
@@ -55,20 +60,44 @@ killed may have lost its last ones.
 Each count is a number of messages that analysts received: it tells no more of the data than these.
 """
 UNIT = """
-One privacy unit is {unit}: everything that links connect to it is protected together.
+The promise protects each {unit}, with all rows that links connect to it.
 
-Each limit bounds what all answers below it tell of one privacy unit. δ is the probability that the
-bound fails.
+Each limit bounds what all answers below it tell of one {key}, whatever is asked. ε is the bound: a
+smaller one is stricter. δ is the probability that the bound fails.
 """
-
-
 PERIODS = """
-One privacy unit is what one {unit} did in one {every}: rows of the same person in two of them are
-two units. "No time" has the rows without a time, "elsewhere" those outside of all listed ones.
+The promise protects what one {key} did in one {every}: rows of the same person in two of them are
+protected apart. "No time" has the rows without a time, "elsewhere" those outside of all listed
+ones.
 
 Each limit is for one period. For a person with rows in k periods, ε is k times as large, and δ
-grows to k × e^((k − 1) × ε) × δ. δ is the probability that the bound fails.
+grows to k × e^((k − 1) × ε) × δ. ε is the bound: a smaller one is stricter. δ is the probability
+that the bound fails.
 """
+CHARGES = """
+A query is charged once for each measurement that it pays for. Its loss bounds what the answer tells
+of any one person. Losses add up; the share is the part of all losses in this period.
+
+Repeated answers are free: they tell nothing new, and are not listed.
+"""
+CHANGED = """
+A limit bounds what all answers together tell of one person. Its ε is shown at its present δ.
+"""
+ACTS = {
+    "limit": "limit set",
+    "lift": "limit removed",
+    "stop": "stopped, nothing new is charged",
+    "resume": "allowed to ask again",
+    "refresh": "new data, earlier answers are not given again",
+    "facts": "facts of the data recorded",
+    "accept": "copies of the data accepted",
+    "guarantee": "meaning of the promise changed",
+    "roles": "rights of analysts changed",
+    "clock": "clock confirmed",
+    "delegate": "part of a limit given to a program",
+    "revoke": "part of a limit taken back",
+}
+"""Acts of the owner in words."""
 
 
 def _paragraphs(text: str) -> tuple[str, ...]:
@@ -93,14 +122,13 @@ def report_sections(proxy: Proxy, since: datetime, until: datetime) -> tuple[Rep
     """
     last, digest = proxy.ledger.verify()
     entries = proxy.ledger.history(None, MOST, since=since, until=until)
-    acts = tuple(a for a in proxy.ledger.acts(MOST) if since <= a.time < until)
     queries = _list_queries(entries, proxy.ledger.delegations())
-    promises, changes = _promises(proxy), _changes(proxy, acts)
+    promises, changes = _promises(proxy), _changes(proxy, since, until)
     verified = f"the ledger was verified up to entry {last:,}, with the hash {digest}."
     record = ReportSection("record", "Is the record whole?", (f"Yes: {verified}",))
     refusals = _refusals(proxy, since, until)
-    ends = f"The record is whole: {verified}"
-    first = _summary(promises, queries, changes, refusals, ends)
+    ends = f"The record is whole: no entry was changed or removed, up to the last one ({last:,})."
+    first = _summary(promises, _who(entries), changes, refusals, ends)
     costs = _costs(proxy, entries)
     title = "What remains after a person is deleted?"
     erasure = ReportSection("erasure", title, _paragraphs(ERASURE))
@@ -132,30 +160,68 @@ def _meaning_of(reason: str) -> str:
 
 def _summary(
     promises: ReportSection,
-    queries: ReportSection,
+    who: str,
     changes: ReportSection,
     refusals: ReportSection,
     record: str,
 ) -> ReportSection:
-    """Return the answers to the five questions of a reader, one sentence each."""
-    most = queries.rows[0] if queries.rows else None
-    who = "Nobody was charged." if most is None else f"{most[0]} was charged most ({most[3]})."
-    used = "; ".join(f"{row[0]} ({row[4]})" for row in promises.rows)
-    acts = "The owner changed nothing."
-    if changes.rows:
-        _, what, about, _, reason = changes.rows[-1]
-        last = " ".join(filter(None, (what, about))) + (f": {reason}" if reason else "")
-        acts = f"Recorded acts of the owner: {len(changes.rows):,}; the last one: {last}."
+    """Return the answers to the five questions of a reader, one paragraph each."""
     promised = "; ".join(
         f"{row[0]} ({row[1] if row[1] == NO_LIMIT else f'ε = {row[1]}, δ = {row[2]}'})"
         for row in promises.rows
     )
-    most_refused = refusals.rows[0] if refusals.rows else None
+    left = "; ".join(f"{row[0]} ({row[5]})" for row in promises.rows)
+    acts = "Nothing was changed."
+    if changes.rows:
+        said = [" ".join(filter(None, _told_change(row))) for row in changes.rows if row[5]]
+        acts = f"Changes: {len(changes.rows):,}, of which {len(said):,} have a reason."
+        acts = " ".join((acts, *(f"{each}." for each in said[:3])))
+    counts = defaultdict[str, int](int)
+    for reason, *_, count in refusals.rows:
+        counts[reason] += int(count.replace(",", ""))
     refused = "No refusal was counted."
-    if most_refused is not None:
-        refused = f"Most were refused for {most_refused[0]} ({most_refused[3]})."
-    texts = (who, f"Promised: {promised}.", f"Used: {used}.", acts, refused, record)
+    if counts:
+        most = max(counts, key=lambda reason: (counts[reason], reason))
+        total = sum(counts.values())
+        refused = f"Refused: {total:,}; most for {most} ({counts[most]:,})."
+    texts = (
+        who,
+        f"Promised, whatever is asked (a smaller ε is stricter): {promised}.",
+        f"Left: {left}.",
+        acts,
+        refused,
+        record,
+    )
     return ReportSection("summary", "In short", texts)
+
+
+def _told_change(row: tuple[str, ...]) -> tuple[str, ...]:
+    """Return a row of the changes as the parts of a sentence."""
+    _, what, about, before, now, reason = row
+    change = f"from {before} to {now}" if before and now else now
+    return f"{about}:" if about else "", what, change, f"({reason})"
+
+
+def _who(entries: Sequence[Entry]) -> str:
+    """Return a sentence on the analyst with the largest loss, and on the one with most charges."""
+    if not entries:
+        return "Nobody was charged."
+    losses, counts = defaultdict[Any, int](int), Counter(e.analyst for e in entries)
+    for entry in entries:
+        losses[entry.accountant, entry.analyst] += entry.loss.amount
+    told = []
+    for accountant in sorted({entry.accountant for entry in entries}):
+        of = {who: loss for (name, who), loss in losses.items() if name == accountant}
+        first = max(of, key=lambda who: (of[who], who))
+        share = _share(Loss(of[first]), Loss(sum(of.values())))
+        told.append(f"{first} was charged most ({share} of all losses under {accountant})")
+    often = max(counts, key=lambda who: (counts[who], who))
+    return f"{'; '.join(told)}. {often} was charged most often ({counts[often]:,} times)."
+
+
+def _share(part: Loss, whole: Loss) -> str:
+    """Return the share of an amount, without its δ."""
+    return share_text(Loss(part.amount), Loss(whole.amount)) if whole.amount else "0 %"
 
 
 def _promises(proxy: Proxy) -> ReportSection:
@@ -167,6 +233,7 @@ def _promises(proxy: Proxy) -> ReportSection:
             plain(pot.budget.delta),
             "; ".join(risk(pot.budget.epsilon)),
             share_text(pot.spent, pot.limit),
+            f"{plain(max(Decimal(0), 100 - Decimal(share_text(pot.spent, pot.limit)[:-2])))} %",
             "never"
             if pot.budget.renews is None
             else f"each {pot.budget.renews.renews} ({pot.budget.renews.zone})",
@@ -178,14 +245,15 @@ def _promises(proxy: Proxy) -> ReportSection:
             f"{each.title} since its beginning",
             *(NO_LIMIT, NO_LIMIT, "grows with each window"),
             loss_text(each.spent, each.accountant),
+            NO_LIMIT,
             "never",
         )
         for each in unbounded(policy.budgets, policy.caps, proxy.ledger)
     ]
-    texts = _paragraphs(UNIT.format(unit=f"one {unit.key} of {unit.table}"))
+    texts = _paragraphs(UNIT.format(unit=f"{unit.key} of {unit.table}", key=unit.key))
     if policy.period is not None:
-        texts = _paragraphs(PERIODS.format(unit=unit.key, every=policy.period.every.value))
-    columns = ("limit", "ε", "δ", "meaning", "used", "renews")
+        texts = _paragraphs(PERIODS.format(key=unit.key, every=policy.period.every.value))
+    columns = ("limit", "ε", "δ", "meaning", "used", "left", "renews")
     return ReportSection(
         "promises", "What is promised, and what is left?", texts, columns, tuple(rows)
     )
@@ -199,13 +267,28 @@ def _list_queries(entries: Sequence[Entry], agents: Mapping[str, Delegation]) ->
         counts[key] += 1
         losses[key] += entry.loss
     order = sorted(losses, key=lambda key: (key[2], -losses[key].amount, key))
+    whole = _whole(entries)
     rows = tuple(
-        (who, door, f"{counts[key]:,}", loss_text(losses[key], accountant))
+        (
+            who,
+            door,
+            f"{counts[key]:,}",
+            loss_text(losses[key], name),
+            _share(losses[key], whole[name]),
+        )
         for key in order
-        for who, door, accountant in [key]
+        for who, door, name in [key]
     )
-    columns = ("analyst", "interface", "charges", "loss")
-    return ReportSection("analysts", "Who asked how much?", (), columns, rows)
+    columns = ("analyst", "interface", "charges", "loss", "share")
+    return ReportSection("analysts", "Who asked how much?", _paragraphs(CHARGES), columns, rows)
+
+
+def _whole(entries: Sequence[Entry]) -> Mapping[str, Loss]:
+    """Return the sum of the losses by accountant."""
+    whole = defaultdict[str, Loss](lambda: Loss(0))
+    for entry in entries:
+        whole[entry.accountant] += entry.loss
+    return whole
 
 
 def _costs(proxy: Proxy, entries: Sequence[Entry]) -> tuple[ReportSection, ReportSection]:
@@ -213,11 +296,11 @@ def _costs(proxy: Proxy, entries: Sequence[Entry]) -> tuple[ReportSection, Repor
     text = (
         "A query of several tables or columns counts in full for each: do not add these losses up.",
     )
-    heads = ("charges", "loss")
+    heads, whole = ("charges", "loss", "share"), _whole(entries)
 
     def rows(costs: Any) -> tuple[tuple[str, ...], ...]:
         return tuple(
-            (name, f"{count:,}", loss_text(loss, accountant))
+            (name, f"{count:,}", loss_text(loss, accountant), _share(loss, whole[accountant]))
             for accountant, name, count, loss in costs.largest()
         )
 
@@ -231,9 +314,7 @@ def _costs(proxy: Proxy, entries: Sequence[Entry]) -> tuple[ReportSection, Repor
 
 def _sums(proxy: Proxy, entries: Sequence[Entry]) -> ReportSection:
     """Return the losses of all budgets together, by accountant."""
-    now, ever = defaultdict[str, Loss](lambda: Loss(0)), defaultdict[str, Loss](lambda: Loss(0))
-    for entry in entries:
-        now[entry.accountant] += entry.loss
+    now, ever = _whole(entries), defaultdict[str, Loss](lambda: Loss(0))
     for pot in proxy.ledger.budgets():
         ever[pot.accountant] += pot.spent
     rows = tuple(
@@ -254,22 +335,30 @@ def _sums(proxy: Proxy, entries: Sequence[Entry]) -> ReportSection:
     return ReportSection("sums", title, tuple(texts), columns, rows)
 
 
-def _changes(proxy: Proxy, acts: Sequence[OwnerAct]) -> ReportSection:
-    accountants = {pot.title: pot.budget.accountant for pot in proxy.standings()}
-    rows = tuple(
-        (
-            f"{act.time:%Y-%m-%d %H:%M}",
-            *(
-                act.what,
-                act.about,
-                "" if act.limit is None else loss_text(act.limit, accountants.get(act.about)),
-                act.reason,
-            ),
-        )
-        for act in reversed(acts)
-    )
-    columns = ("time (UTC)", "act", "about", "limit", "reason")
-    return ReportSection("changes", "What did the owner change?", (), columns, rows)
+def _changes(proxy: Proxy, since: datetime, until: datetime) -> ReportSection:
+    """Return the acts of the owner in the period, with the limit before each change of one."""
+    budgets = {pot.title: pot.budget for pot in proxy.standings()}
+    limits, rows = dict[str, str](), []
+    for act in reversed(proxy.ledger.acts(MOST)):
+        before, now = limits.get(act.about, ""), _limit_text(act, budgets.get(act.about))
+        if act.what in {"limit", "lift"}:
+            limits[act.about] = now
+        if since <= act.time < until:
+            what = "limit changed" if act.what == "limit" and before else ACTS[act.what]
+            rows.append((f"{act.time:%Y-%m-%d %H:%M}", what, act.about, before, now, act.reason))
+    columns = ("time (UTC)", "act", "about", "before", "now", "reason")
+    title, texts = "What did the owner change?", _paragraphs(CHANGED)
+    return ReportSection("changes", title, texts, columns, tuple(rows))
+
+
+def _limit_text(act: OwnerAct, budget: Budget | None) -> str:
+    """Return the limit of an act as ε at the present δ of its budget; else as it is recorded."""
+    if act.limit is None:
+        return NO_LIMIT if act.what == "lift" else ""
+    if budget is None:
+        return loss_text(act.limit)
+    epsilon = get(budget.accountant).epsilon(act.limit, Fraction(budget.delta))
+    return f"ε = {rounded(Decimal(epsilon))}" if isfinite(epsilon) else loss_text(act.limit)
 
 
 def _versions(proxy: Proxy) -> ReportSection:
@@ -293,9 +382,11 @@ def report_json(sections: Sequence[ReportSection], since: datetime, until: datet
     return json.dumps(document, ensure_ascii=False, indent=2) + "\n"
 
 
-_STYLE = """body{font:11pt/1.4 sans-serif;max-width:60em;margin:2em auto;padding:0 1em}
-table{border-collapse:collapse;width:100%}th,td{border:1px solid #999;padding:.2em .5em;
-text-align:left;vertical-align:top;overflow-wrap:anywhere}h2{break-after:avoid}tr{break-inside:avoid}
+_STYLE = """body{font:11pt/1.4 sans-serif;max-width:60em;margin:2em auto;padding:0 1em;
+overflow-wrap:anywhere}table{border-collapse:collapse;width:100%}
+th,td{border:1px solid #999;padding:.2em .5em;
+text-align:left;vertical-align:top;overflow-wrap:break-word}
+th{white-space:nowrap}h2{break-after:avoid}tr{break-inside:avoid}
 @media print{body{margin:0;max-width:none}thead{display:table-header-group}}"""
 
 
@@ -326,4 +417,6 @@ def _html_lines(section: ReportSection) -> Iterator[str]:
 
 
 def _html_row(kind: str, cells: Sequence[str]) -> str:
-    return "<tr>" + "".join(f"<{kind}>{escape(printable(c))}</{kind}>" for c in cells) + "</tr>"
+    """Return a row; a number stays in one line with its sign."""
+    texts = (re.sub(" (%|= )", "\N{NO-BREAK SPACE}\\1", escape(printable(cell))) for cell in cells)
+    return "<tr>" + "".join(f"<{kind}>{text}</{kind}>" for text in texts) + "</tr>"
