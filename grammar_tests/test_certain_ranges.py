@@ -1,4 +1,4 @@
-"""Intervals within certain ranges: no true value leaves one, and none grows (R108)."""
+"""Intervals within certain ranges hold what they held, and the number that is shown (R108)."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from dpsql.model import algebra, tree
 from dpsql.model.interval_ends import intervals
 from dpsql.model.intervals import Interval
 from dpsql.model.vocabulary import BoundsMethod, TablePolicy
+from dpsql.release import certain_ends as certain
 from dpsql.release.certain_ends import certain_ends, within_ranges
 from grammar_tests import accuracy_kit, casefile
 from grammar_tests.casefile import Case
@@ -141,11 +142,14 @@ def test_a_condition_on_a_noisy_number_makes_nothing_certain() -> None:
 
 @dataclass
 class Compared:
-    """Numbers of which the interval lost the truth, grew, or shrank, when ranges came in."""
+    """Numbers of which the interval lost the truth, grew, shrank, or lacks the number itself, when
+    ranges came in.
+    """
 
     lost: int = 0
     grew: int = 0
     shrank: int = 0
+    outside: int = 0
 
 
 def compare(cases: Sequence[Case], draws: int, narrower: Fraction = Fraction(1)) -> Compared:
@@ -166,11 +170,19 @@ def compare(cases: Sequence[Case], draws: int, narrower: Fraction = Fraction(1))
                 before.rows, before.margins, before.halves, ranges
             )
             after = replace(before, rows=rows, margins=margins, halves=halves)
-            for row, *both in zip(before.rows, before.intervals, after.intervals, strict=True):
+            for row, *both in zip(rows, before.intervals, after.intervals, strict=True):
                 truth = true.get(tuple(str(row[n]) for n in keys), (None,) * len(row))
-                for n in ranges:
-                    count(compared, truth[n], *(intervals[n] for intervals in both))
+                for n, range_ in ranges.items():
+                    count(compared, truth[n], range_, *(intervals[n] for intervals in both))
+                    compared.outside += is_outside(row[n], both[1][n])
     return compared
+
+
+def is_outside(value: Any, ends: Any) -> bool:
+    """Test whether a number lies outside its own interval."""
+    if value is None or ends is None or isnan(ends[0]):
+        return False
+    return not ends[0] - NEAR <= float(value) <= ends[1] + NEAR
 
 
 def by_key(rows: Sequence[Any], keys: Sequence[int]) -> dict[Any, Any] | None:
@@ -179,14 +191,15 @@ def by_key(rows: Sequence[Any], keys: Sequence[int]) -> dict[Any, Any] | None:
     return found if len(found) == len(rows) else None
 
 
-def count(compared: Compared, true: Any, before: Any, after: Any) -> None:
-    """Count what became of one interval."""
+def count(compared: Compared, true: Any, range_: Any, before: Any, after: Any) -> None:
+    """Count what became of one interval. One wholly beyond the range grows to reach into it."""
     if true is None or None in (before, after) or isnan(after[0]):
         return
     true = float(true)
     held = isnan(before[0]) or before[0] - NEAR <= true <= before[1] + NEAR
     compared.lost += held and not after[0] - NEAR <= true <= after[1] + NEAR
-    compared.grew += after[1] - after[0] > before[1] - before[0] + NEAR
+    beyond = before[1] <= range_[0] or before[0] >= range_[1]
+    compared.grew += not beyond and after[1] - after[0] > before[1] - before[0] + NEAR
     compared.shrank += not after[1] - after[0] >= before[1] - before[0] - NEAR
 
 
@@ -196,14 +209,14 @@ def count(compared: Compared, true: Any, before: Any, after: Any) -> None:
 )
 def test_no_interval_of_any_case_loses_the_truth_or_grows(part: int) -> None:
     compared = compare(ALL[part::8], 2)
-    assert (compared.lost, compared.grew) == (0, 0)
+    assert (compared.lost, compared.grew, compared.outside) == (0, 0, 0)
     assert compared.shrank > 50
 
 
 @pytest.mark.full("measures neighbours or further data sets")
 def test_no_interval_loses_the_truth_or_grows() -> None:
     compared = compare(SOME, 2)
-    assert (compared.lost, compared.grew) == (0, 0)
+    assert (compared.lost, compared.grew, compared.outside) == (0, 0, 0)
     assert compared.shrank > 0
 
 
@@ -218,7 +231,37 @@ def test_numbers_between_two_ends_are_moved_and_others_stay() -> None:
     ranges = {0: (0.0, 6.0), 1: (0.0, inf), 2: (0.0, 1.0), 3: (0.0, 1.0)}
     moved, _, halves = within_ranges(rows, margins, (), ranges)
     assert moved == ((0, -54, 1.0, Decimal(0)),)
-    assert intervals(moved[0], margins[0], halves[0])[1] == (0.0, 9.0)
+    assert intervals(moved[0], margins[0], halves[0])[1] == (-54.0, 9.0)
+
+
+@pytest.mark.parametrize("ends", [(0.0, inf), (-inf, 0.0), (0.0, 6.0), (-3.0, 90.0)])
+def test_an_interval_holds_its_number_and_all_that_it_held_of_the_range(
+    ends: tuple[float, float],
+) -> None:
+    for value in range(-100, 101):
+        rows, margins, halves = within_ranges([(value,)], [(36.0,)], (), {0: ends})
+        (pair,) = intervals(rows[0], margins[0], halves[0] if halves else None)
+        assert pair is not None
+        low, high = pair
+        assert low <= rows[0][0] <= high
+        assert margins[0][0] == max(rows[0][0] - low, high - rows[0][0])
+        assert low < high
+        possible = max(value - 36, ends[0]), min(value + 36, ends[1])
+        if possible[0] < possible[1]:
+            assert (low, high) == (min(possible[0], rows[0][0]), max(possible[1], rows[0][0]))
+        else:
+            assert low <= ends[1]
+            assert high >= ends[0]
+
+
+def test_wrong_twin_an_interval_that_is_cut_at_the_range_lacks_its_number(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(
+        certain, "_distances", lambda number, low, high: (number - low, high - number)
+    )
+    with pytest.raises(AssertionError):
+        test_an_interval_holds_its_number_and_all_that_it_held_of_the_range((0.0, inf))
 
 
 def test_whole_numbers_are_moved_to_whole_numbers_of_the_range() -> None:

@@ -37,15 +37,26 @@ def test_errors_are_stated_beside_their_numbers(proxy: Proxy) -> None:
         assert errors[2:] == (None, None, None)
 
 
-ENDS = "SELECT DP_INTERVAL_LOW(n) AS low, DP_INTERVAL_HIGH(n) AS high FROM ({}) AS t"
+ENDS = "SELECT n, DP_INTERVAL_LOW(n) AS low, DP_INTERVAL_HIGH(n) AS high FROM ({}) AS t"
 BY_SEGMENT = "SELECT segment, COUNT(*) AS n FROM customers GROUP BY segment"
 LISTED = "SELECT COUNT(DISTINCT status) AS n FROM orders"
 
 
 @pytest.mark.parametrize(("inner", "most"), [(BY_SEGMENT, math.inf), (LISTED, 3.0)])
 def test_ends_lie_in_the_certain_range(proxy: Proxy, inner: str, most: float) -> None:
-    ends = proxy.ask(request(ENDS.format(inner), "0.01")).rows
-    assert all(0 <= low < high <= most for low, high in ends)
+    answer = proxy.ask(request(ENDS.format(inner), "0.01"))
+    assert all(min(0, n) <= low < high <= most for n, low, high in answer.rows)
+
+
+def test_a_count_below_zero_is_its_own_low_end(proxy: Proxy) -> None:
+    """None of the rows count, so that noise is below zero in half of the answers."""
+    empty = BY_SEGMENT.replace("COUNT(*)", "COUNT(*) FILTER (WHERE age > 119)")
+    asked = (proxy.ask(request(ENDS.format(empty), f"0.01{k}")) for k in range(10))
+    pairs = [pair for a in asked for pair in zip(a.rows, a.intervals, strict=True)]
+    assert {n < 0 for (n, *_), _ in pairs} == {True, False}
+    for (n, *stated), (shown, *_) in pairs:
+        assert shown == pytest.approx(tuple(stated))
+        assert stated[0] == min(n, 0) < stated[1]
 
 
 def test_wrong_twin_ends_without_ranges_are_below_zero(
@@ -53,9 +64,9 @@ def test_wrong_twin_ends_without_ranges_are_below_zero(
 ) -> None:
     """A proxy of its own, which has compiled no such question before."""
     monkeypatch.setattr(Stating, "_within", lambda *of, **_: of[2])
-    lows = f"SELECT DP_INTERVAL_LOW(n) AS low FROM ({BY_SEGMENT}) AS t"
     with Proxy.open(str(shop(tmp_path))) as own:
-        assert min(low for (low,) in own.ask(request(lows, "0.01")).rows) < 0
+        rows = own.ask(request(ENDS.format(BY_SEGMENT), "0.01")).rows
+    assert any(low < min(0, n) for n, low, _ in rows)
 
 
 def test_stating_errors_asks_nothing_new(proxy: Proxy) -> None:

@@ -105,7 +105,7 @@ def with_rounded_fractions(answer: Answer) -> Answer:
     """Return the answer with noisy fractions rounded to two digits of their half-widths.
 
     12.3456 ± 0.5 becomes 12.35. The intervals stay where they are, so that a rounded number is not
-    always in the middle.
+    always in the middle. One that ends at its number ends at the rounded one.
     """
     if answer.flow is not None:
         return answer
@@ -130,7 +130,8 @@ def _rounded(value: Any, margin: float | None, half: Half) -> tuple[Any, float |
     shown = round(value, significant_places(margin))
     below, above = half or (margin, margin)
     moved = float(shown - value)  # type: ignore[operator]
-    return shown, max(below + moved, above - moved), (below + moved, above - moved)
+    halves = max(below + moved, 0.0), max(above - moved, 0.0)
+    return shown, max(halves), halves
 
 
 def end_columns(columns: Sequence[Column], style: str = "columns") -> tuple[Column, ...]:

@@ -1,10 +1,11 @@
 """Intervals within the ranges in which true values certainly lie.
 
-An interval keeps what it has in common with the range, so no true value leaves it and none grows.
+An interval keeps what it has in common with the range, so no true value leaves it.
 An unknown one stays unknown: a range says much less than the ranks of a quantile do.
 
 A number between two certain ends is moved to the nearer end. Other numbers stay where noise left
-them, also below zero: sums of moved numbers would be too large. `nonnegative` moves them.
+them, also below zero: sums of moved numbers would be too large. `nonnegative` moves them. The
+interval of such a number reaches from it into the range: an interval holds its number.
 
 It is post-processing with public ends: PRIVACY.md R108.
 """
@@ -48,6 +49,8 @@ def within_ranges(
     (((2, 5),), ((4.0, 1.0),), (((2.0, 4.0), None),))
     >>> within_ranges([(-54,)], [(60.0,)], (), {0: (0.0, 6.0)})
     (((0,),), ((6.0,),), (((0.0, 6.0),),))
+    >>> within_ranges([(-19,)], [(36.0,)], (), {0: (0.0, inf)})
+    (((-19,),), ((36.0,),), (((0.0, 36.0),),))
     """
     new_rows, new_margins, new_halves = [], [], []
     nothing: Halves = (None,) * len(rows[0]) if rows else ()
@@ -78,14 +81,19 @@ def _within(
     if isnan(below) or isnan(above):
         return value if isinf(high - low) else _moved(value, ends), margin, half
     bottom, top = number - below, number + above
-    if top < low or bottom > high:  # noise went far beyond: no common part, and no width of zero
+    if top <= low or bottom >= high:  # noise went far beyond: no common part, and no width of zero
         length = min(top - bottom, high - low) / 2
-        bottom, top = (low, low + length) if top < low else (high - length, high)
+        bottom, top = (low, low + length) if top <= low else (high - length, high)
     if not isinf(high - low):
         value = _moved(value, ends)
         number = float(value)
-    halves = number - max(bottom, low), min(top, high) - number
-    return value, min(margin, max(halves)), halves
+    halves = _distances(number, max(bottom, low), min(top, high))
+    return value, max(halves), halves
+
+
+def _distances(number: float, bottom: float, top: float) -> tuple[float, float]:
+    """Return the distances from a number to both ends: 0 to an end that it is beyond."""
+    return max(number - bottom, 0.0), max(top - number, 0.0)
 
 
 def _moved(value: float | Decimal, ends: Ends) -> float | Decimal:

@@ -5,7 +5,8 @@ from noise scales and released values, which are public, so they cost no budget.
 the error 0. A stated error is exact itself, and does not influence the split of the budget: the
 same numbers are measured with and without their errors.
 
-Ends lie within the range that is certain of the number.
+Ends lie within the range that is certain of the number, or at the number where noise moved it out
+of a range with one end.
 
 It is post-processing: PRIVACY.md R66, R108.
 """
@@ -106,7 +107,8 @@ class Stating:
     ) -> Expression:
         """Return an end of an interval within the certain range of the number.
 
-        An interval beyond the range becomes half as wide, at the nearer end of it.
+        What is left of an interval beyond the range is half of it, at the nearer end of the range.
+        A number beyond the only end of a range is an end itself: an interval holds its number.
         """
         certain, half, kind = self.range_of(number), width * 0.5, value_type(number)
         if kind is None or not kind.is_numeric:
@@ -115,11 +117,14 @@ class Stating:
             Literal(float(each), DOUBLE) if isinstance(each, Fraction) else None
             for each in (certain.lo, certain.hi)
         )
-        if high:
-            end = end if low is None else when(end.lt(low), low + half, end)
-            return end if top is None else when(end.gt(top), top, end)
-        end = end if top is None else when(end.gt(top), top - half, end)
-        return end if low is None else when(end.lt(low), low, end)
+        near, far, back = (top, low, half) if high else (low, top, half * -1.0)
+        if far is not None:
+            end = when(end.lt(far) if high else end.gt(far), far + back, end)
+        if near is None:
+            return end
+        held = "greatest" if high else "least"
+        last = near if far is not None else scalar(held, near, number.to(DOUBLE))
+        return when(end.gt(last) if high else end.lt(last), last, end)
 
 
 def _put(columns: Mapping[Call, Ref], expression: Expression) -> Expression:
