@@ -19,7 +19,10 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
-from dpsql.interfaces.cli import main
+from dpsql.engines.duckdb import looked_formats
+from dpsql.engines.duckdb.looked_formats import look_at_rows
+from dpsql.interfaces.cli import drafting, main, terminal
+from dpsql.model.file_formats import FileColumn, FileFormat
 from dpsql.proxy import Proxy
 from grammar_tests.proxy_kit import request
 
@@ -257,3 +260,78 @@ def test_a_unit_of_no_table_is_refused_with_the_tables(tmp_path: Path) -> None:
         code, said = run("init", "visits", "--yes", "--unit", "visits.person_id")
     assert code != 0
     assert "The tables are: a." in " ".join(said.split())
+
+
+# --- init --look ---
+
+LOOKED = FileFormat(columns=tuple(FileColumn(c, "VARCHAR") for c in ("n", "spend", "day", "zip")))
+
+
+def looked_at(seen: list[float], *rows: str) -> FileFormat:
+    """What `--look` proposes for a table t of these rows, in a database of this process."""
+    with duckdb.connect() as connection:
+        connection.execute("CREATE TABLE t (n TEXT, spend TEXT, day TEXT, zip TEXT)")
+        for row in rows:
+            connection.execute("INSERT INTO t VALUES (?, ?, ?, ?)", row.split(";"))
+        return look_at_rows(lambda sql: connection.sql(sql).fetchall(), "t", LOOKED, seen.append)
+
+
+@pytest.mark.parametrize("few", [0, 1_000_000])
+def test_a_look_at_different_texts_proposes_what_a_look_at_all_rows_does(
+    few: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each text counts as often as it stands there: 1.x is one row of 20 and a third of texts."""
+    monkeypatch.setattr(looked_formats, "_FEW_TEXTS", few)
+    seen = list[float]()
+    rows = [f"{n % 2};2,5;0{n % 9 + 1}.02.2024;0{n % 3}" for n in range(19)]
+    proposed = looked_at(seen, *rows, "1.x;1,5;2024-03-01;NA")
+    kinds = {c.name: c.type for c in proposed.columns}
+    assert kinds == {"n": "BIGINT", "spend": "DOUBLE", "day": "DATE", "zip": "VARCHAR"}
+    assert (proposed.decimal, proposed.null_words) == (",", ("", "NA"))
+    assert proposed.dates == ("%Y-%m-%d", "%d.%m.%Y")
+    assert seen == [0.2, 0.4, 0.6, 0.8, 1.0]
+
+
+def asked_init(folder: Path, monkeypatch: pytest.MonkeyPatch, answer: str) -> tuple[str, str]:
+    """The draft and what is said, of an owner at a terminal who leaves all else as it is."""
+    text_file(folder, "people.csv", "person_id,day", *of_all("{0},2024-01-01"))
+    monkeypatch.setattr(drafting, "can_answer", lambda: True)
+    said = f"{answer}\npeople.person_id\n" + "\n" * 9
+    given = ["init", "people.csv", "--show", "none", "-o", "drafted.toml"]
+    with chdir(folder):
+        done = CliRunner().invoke(main, given, input=said)
+    assert done.exit_code == 0, done.output
+    return (folder / "drafted.toml").read_text(encoding="utf-8"), done.output
+
+
+@pytest.mark.full("starts processes")
+@pytest.mark.parametrize(("answer", "left"), [("", 5), ("y", 0)])
+def test_init_offers_a_look_on_a_terminal(
+    answer: str, left: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without an answer no row is read. Then the last line says how many decisions `--look`
+    proposes.
+    """
+    draft, said = asked_init(tmp_path, monkeypatch, answer)
+    assert "up to 5 types and formats" in said
+    assert draft.count('"DECIDE"') == left
+    assert ("read from the data" in draft) == (not left)
+    assert ("5 of them are types and formats" in said) == bool(left)
+
+
+@pytest.mark.full("starts processes")
+def test_a_look_shows_its_progress_on_a_terminal_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, silent = asked_init(tmp_path, monkeypatch, "y")
+    (tmp_path / "drafted.toml").unlink()
+    begin = terminal.Progress.__init__
+
+    def begin_visibly(progress: terminal.Progress) -> None:
+        begin(progress)
+        progress._visible = True
+
+    monkeypatch.setattr(terminal.Progress, "__init__", begin_visibly)
+    _, shown = asked_init(tmp_path, monkeypatch, "y")
+    assert "people (1 of 1) [####" in shown
+    assert "people (1 of 1)" not in silent

@@ -74,7 +74,8 @@ def test_only_analysts_of_the_policy_get_a_password(tmp_path: Path) -> None:
     policy = shop(tmp_path / "shop")
     unknown = dpsql(policy, "user", "add", "eve", text=f"{SECRET}\n")
     assert unknown.returncode == 1
-    assert "eve" in unknown.stderr
+    assert "[analysts.eve]" in unknown.stderr
+    assert 'budget = "default"' in unknown.stderr
     assert dpsql(policy, "user", "add", "ana", text="\n").returncode == 2
     assert not (tmp_path / "shop" / "dpsql.users").exists()
 

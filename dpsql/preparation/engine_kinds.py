@@ -203,8 +203,11 @@ def of_sources(names: Sequence[str]) -> tuple[Database, Engine]:
     return database, kind.open(database, Limits())
 
 
-def with_looked_formats(database: Database) -> Database:
-    """Return a database of files with the formats that rows suggest: `dpsql init --look`."""
+def with_looked_formats(database: Database, seen: Callable[[str, float], None]) -> Database:
+    """Return a database of files with the formats that rows suggest: `dpsql init --look`.
+
+    `seen` is called with a table and the share of its reads that are done.
+    """
     from dpsql.engines.duckdb.looked_formats import look_at_rows  # noqa: PLC0415
     from dpsql.model.file_formats import is_text  # noqa: PLC0415
 
@@ -212,8 +215,9 @@ def with_looked_formats(database: Database) -> Database:
     for table, by_line in database.formats:
         if is_text(dict(database.files)[table]):
             plain = formats | {table: replace(by_line, columns=(), null_words=())}
+            seen(table, 0.0)
             with closing(opened_database(replace(database, formats=tuple(plain.items())))) as texts:
-                formats[table] = look_at_rows(texts.rows, table, by_line)
+                formats[table] = look_at_rows(texts.rows, table, by_line, partial(seen, table))
     return replace(database, formats=tuple(formats.items()))
 
 

@@ -18,24 +18,44 @@ Rows = Callable[[str], Sequence[tuple[Any, ...]]]
 
 _WORDS = ("NA", "N/A", "NULL", "null", "NaN", "nan", "None", "-", "\\N")
 _DATES = ("%Y-%m-%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d", "%Y%m%d")
-_KINDS = ("BIGINT", "DOUBLE", "TIMESTAMP", "UUID")
+_NUMBERS = ("BIGINT", "DOUBLE")
+_KINDS = (*_NUMBERS, "TIMESTAMP", "UUID")
+_TEXT = '"=text"'
+"""Column of the different texts of a column."""
+_FEW_TEXTS = 1_000_000
+"""Different texts of a column that a table in memory holds: each of them is tried once."""
+_CODE = "[+-]?0[0-9]+"
+"""Digits that are a code and no number: 01234 and 1234 are different."""
 _MOSTLY = 0.9
 """Share of a column's texts that must fit the proposed type."""
 
 
-def look_at_rows(rows: Rows, table: str, by_line: FileFormat) -> FileFormat:
-    """Return the format and the types that a table's texts suggest."""
+def look_at_rows(
+    rows: Rows, table: str, by_line: FileFormat, seen: Callable[[float], None]
+) -> FileFormat:
+    """Return the format and the types that a table's texts suggest.
+
+    `seen` is called after each read of the rows, with the share that is read, from 0 to 1.
+    """
     names = [column.name for column in by_line.columns]
-    words = tuple(word for word in _WORDS if _holds(rows, table, names, word))
+    words, few = _words_in(rows, table, names)
     plain = replace(by_line, null_words=("", *words))
     comma = replace(plain, decimal=",", thousands=".")
-    fits = [_fits(rows, table, names, each) for each in (plain, comma)]
-    numbers = [sum(each.get("DOUBLE", 0) for each in columns) for columns in fits]
-    best, chosen = (comma, fits[1]) if numbers[1] > numbers[0] else (plain, fits[0])
+    fits = list[tuple[dict[str, float], dict[str, float]]]()
+    for number, column in enumerate(names, 1):
+        seen(number / (len(names) + 1))
+        texts = f"SELECT {name(column)} AS {_TEXT}, COUNT(*) AS n FROM {address(table)} GROUP BY 1"
+        if column not in few:
+            texts = f"SELECT {name(column)} AS {_TEXT}, 1 AS n FROM {address(table)}"
+        fits.append(_fits(rows, texts, plain, comma))
+    numbers = [sum(each[n].get("DOUBLE", 0) for each in fits) for n in range(2)]
+    best = int(numbers[1] > numbers[0])
+    chosen = [each[best] for each in fits]
     needed = {day for each in chosen for day in _needed({d: each.get(d, 0) for d in _DATES})}
     dates = tuple(day for day in _DATES if day in needed)
     columns = tuple(map(FileColumn, names, map(_kind, chosen)))
-    return replace(best, columns=columns, dates=dates or best.dates)
+    seen(1.0)
+    return replace((plain, comma)[best], columns=columns, dates=dates or by_line.dates)
 
 
 def _needed(shares: dict[str, float]) -> Iterator[str]:
@@ -51,33 +71,49 @@ def _needed(shares: dict[str, float]) -> Iterator[str]:
             yield day
 
 
-def _holds(rows: Rows, table: str, names: list[str], word: str) -> bool:
-    anywhere = " OR ".join(f"{name(column)} = {text(word)}" for column in names)
-    sql = f"SELECT COUNT(*) FROM (SELECT 1 FROM {address(table)} WHERE {anywhere} LIMIT 1) AS t"
-    return bool(rows(sql)[0][0])
+def _words_in(rows: Rows, table: str, names: list[str]) -> tuple[tuple[str, ...], frozenset[str]]:
+    """Return the words for NULL that some field consists of, and the columns with few texts."""
+    fields = ", ".join(map(name, names))
+    held = [f"COUNT(*) FILTER (WHERE {text(word)} IN ({fields}))" for word in _WORDS]
+    texts = [f"approx_count_distinct({name(column)})" for column in names]
+    counts = rows(f"SELECT {', '.join(held + texts)} FROM {address(table)}")[0]
+    different = zip(names, counts[len(held) :], strict=True)
+    words = tuple(word for word, count in zip(_WORDS, counts, strict=False) if count)
+    return words, frozenset(column for column, n in different if n <= _FEW_TEXTS)
 
 
-def _fits(rows: Rows, table: str, names: list[str], f: FileFormat) -> list[dict[str, float]]:
-    """Return the share of each column's texts that fit each type and each form of dates."""
-    listed = ", ".join(
-        f"COUNT({expression})" for column in names for expression in _tried(column, f)
+def _fits(
+    rows: Rows, texts: str, plain: FileFormat, comma: FileFormat
+) -> tuple[dict[str, float], dict[str, float]]:
+    """Return the share of a column's texts that fit each type and each form of dates, in a format
+    with a decimal point, and in one with a decimal comma.
+
+    `texts` is a SELECT of texts, and of the number of rows of each.
+    """
+    words = ", ".join(map(text, plain.null_words))
+    tried = [
+        _TEXT,
+        f"CASE WHEN regexp_full_match(trim({_TEXT}), {text(_CODE)}) THEN 1 END",
+        *(converted(_TEXT, FileColumn("", kind), plain) for kind in _KINDS),
+        *(converted(_TEXT, FileColumn("", "DATE", (day,)), plain) for day in _DATES),
+        *(converted(_TEXT, FileColumn("", kind), comma) for kind in _NUMBERS),
+    ]
+    counts = ", ".join(f"SUM(n) FILTER (WHERE {each} IS NOT NULL)::BIGINT" for each in tried)
+    kept = f"trim({_TEXT}) NOT IN ({words})"
+    total, codes, *others = (
+        n or 0 for n in rows(f"SELECT {counts} FROM ({texts}) WHERE {kept}")[0]
     )
-    row = list(rows(f"SELECT {listed} FROM {address(table)}")[0])
-    keys, each = ("", *_KINDS, *_DATES), []
-    for start in range(0, len(row), len(keys)):
-        counts = dict(zip(keys, row[start : start + len(keys)], strict=True))
-        total = counts.pop("") or 1
-        shares = {kind: count / total for kind, count in counts.items()}
-        each.append({k: n for k, n in shares.items() if n >= _MOSTLY or k in _DATES})
-    return each
+    shares = [n / (total or 1) for n in others]
+    keys = (*_KINDS, *_DATES)
+    by_plain = dict(zip(keys, shares[: len(keys)], strict=True))
+    by_comma = by_plain | dict(zip(_NUMBERS, shares[len(keys) :], strict=True))
+    impossible = _NUMBERS if codes else ()
+    return _likely(by_plain, impossible), _likely(by_comma, impossible)
 
 
-def _tried(column: str, f: FileFormat) -> Iterator[str]:
-    words = ", ".join(map(text, f.null_words))
-    value = f"CASE WHEN trim({name(column)}) NOT IN ({words}) THEN {name(column)} END"
-    yield value
-    yield from (converted(value, FileColumn(column, kind), f) for kind in _KINDS)
-    yield from (converted(value, FileColumn(column, "DATE", (day,)), f) for day in _DATES)
+def _likely(shares: dict[str, float], impossible: tuple[str, ...]) -> dict[str, float]:
+    likely = {k: share for k, share in shares.items() if share >= _MOSTLY or k in _DATES}
+    return {k: share for k, share in likely.items() if k not in impossible}
 
 
 def _kind(fits: dict[str, float]) -> str:

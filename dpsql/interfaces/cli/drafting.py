@@ -7,6 +7,7 @@ question, recommendation or line of the draft is read from rows.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from decimal import Decimal, InvalidOperation
@@ -17,7 +18,7 @@ import click
 
 from dpsql.interfaces.cli.options import CommandSettings, with_policy
 from dpsql.interfaces.cli.output import output
-from dpsql.interfaces.cli.terminal import can_answer, note
+from dpsql.interfaces.cli.terminal import Bar, can_answer, note
 from dpsql.interfaces.messages import printable
 from dpsql.interfaces.wordings import ExitCode
 from dpsql.model.dataclass import dataclass, replace
@@ -403,10 +404,25 @@ def init(
     with output(target) as write:
         text = _draft(sources, Given(**given), decide, target, look=look)
         write(text)
-    stated = (line for line in text.splitlines() if not line.startswith("#"))
+    _note_decisions(text, target)
+
+
+_OPEN_FORMAT = re.compile('^(decimal|dates|null_words) = "DECIDE"|{ type = "DECIDE"')
+"""Decisions of a draft about the types and formats of text files."""
+
+
+def _note_decisions(text: str, target: str) -> None:
+    """Say how many decisions a draft leaves, and which of them `--look` proposes."""
+    stated = [line for line in text.splitlines() if not line.startswith("#")]
     count = sum(line.count('"DECIDE"') for line in stated)
     left = "No decision is left" if not count else f"{count} decisions to make"
     note(f"{left}; then run: dpsql check --policy {target}")
+    formats = sum(bool(_OPEN_FORMAT.search(line)) for line in stated)
+    if formats:
+        note(
+            f"{formats} of them are types and formats of text files. dpsql init --look -o FILE "
+            "proposes them from the rows: then they are public, and tell of rows."
+        )
 
 
 def _draft(sources: Sequence[str], given: Given, decide: Decide, target: str, *, look: bool) -> str:
@@ -419,7 +435,6 @@ def _draft(sources: Sequence[str], given: Given, decide: Decide, target: str, *,
         dialects,
         of_sources,
         opened_database,
-        with_looked_formats,
     )
     from dpsql.preparation.views import with_views  # noqa: PLC0415
 
@@ -431,15 +446,42 @@ def _draft(sources: Sequence[str], given: Given, decide: Decide, target: str, *,
         ) from None
     database, engine = of_sources(sources)
     types = TypesFrom.NAMES if decide is recommendation else TypesFrom.NOBODY
-    if look and any(is_text(path) for _table, path in database.files):
+    texts = [table for table, path in database.files if is_text(path)]
+    if texts and (look or (decide is person and _wants_look(database, texts))):
         engine.close()
-        database, types = with_looked_formats(database), TypesFrom.DATA
+        database, types = _looked(database, texts), TypesFrom.DATA
         note("Types and formats of text files were read from the data: they become public.")
         engine = opened_database(database)
     with closing(engine):
         schema = with_views(engine.schema(), dialects(database).database)
     decisions = replace(decided(schema, given, decide), types=types)
     return draft(schema, _beside(database, Path(target)), decisions)
+
+
+def _wants_look(database: Database, texts: Sequence[str]) -> bool:
+    """Ask whether types and formats are proposed from the rows."""
+    columns = sum(len(f.columns) + 3 for table, f in database.formats if table in texts)
+    note(
+        f"\nText files declare no types: up to {columns} types and formats are left to you, as "
+        "DECIDE. They can be proposed from the rows. Each proposal becomes public with the policy, "
+        "and tells of rows: that most values of a column are dates, or that NA stands for NULL."
+    )
+    return click.confirm("Propose them from the rows? (--look)", default=False, err=True)
+
+
+def _looked(database: Database, texts: Sequence[str]) -> Database:
+    """Return the database with formats proposed from rows, and show the progress."""
+    from dpsql.preparation.engine_kinds import with_looked_formats  # noqa: PLC0415
+
+    bar = Bar("", float)
+
+    def seen(table: str, done: float) -> None:
+        bar.show(f"{printable(table)} ({texts.index(table) + 1} of {len(texts)})", done)
+
+    try:
+        return with_looked_formats(database, seen)
+    finally:
+        bar.clear()
 
 
 def _beside(database: Database, target: Path) -> Database:

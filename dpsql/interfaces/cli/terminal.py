@@ -127,10 +127,14 @@ class Bar(Progress):
 
     def tick(self) -> None:
         """Show the progress."""
+        self.show(self._title, self._done())
+
+    def show(self, title: str, done: float) -> None:
+        """Show the progress of a step, in the place of what is shown."""
         if self._visible:
-            done = self._done()
             full = round(done * self.WIDTH)
-            self._shown = f"{self._title} [{'#' * full:<{self.WIDTH}}] {done:.0%}"
+            self.clear()
+            self._shown = f"{title} [{'#' * full:<{self.WIDTH}}] {done:.0%}"
             click.echo(f"\r{self._shown}", err=True, nl=False)
 
 

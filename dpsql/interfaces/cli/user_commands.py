@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from contextlib import closing, contextmanager
 from dataclasses import replace
@@ -16,6 +17,7 @@ from dpsql.interfaces.cli.terminal import note
 from dpsql.interfaces.messages import printable
 from dpsql.interfaces.tables import grid
 from dpsql.ledgers import Ledger, Stopped
+from dpsql.model.errors import Refused
 from dpsql.model.public_times import now
 from dpsql.model.table_names import unknown_name
 
@@ -53,7 +55,11 @@ def add(
     from dpsql.interfaces.pgwire.login_file import ByCertificate, User, verifier_of  # noqa: PLC0415
 
     draft = _draft(settings)
-    _require_analyst(draft, name)
+    try:
+        _require_analyst(draft, name)
+    except Refused as unknown:
+        fix = _how_to_name(draft, name, unknown.facts.get("near"))
+        raise Refused(unknown.reason, **unknown.facts, fix=fix) from None
     if certificate and draft.server.client_ca is None:
         raise click.UsageError("No client certificate is believed: [server] client_ca is missing.")
     try:
@@ -239,6 +245,19 @@ def _require_analyst(draft: Draft, name: str) -> None:
     analysts = tuple(who for who, _ in draft.analysts)
     if name not in analysts and name not in (agents := _delegations(draft)):
         raise unknown_name("analyst", name, (*analysts, *agents))
+
+
+def _how_to_name(draft: Draft, name: str, near: object) -> str:
+    """Return what to write into the policy before a new analyst can log in."""
+    from dpsql.policy.edit import toml_key  # noqa: PLC0415
+
+    first, *others = (json.dumps(budget.name, ensure_ascii=False) for budget in draft.budgets)
+    or_others = f" (or {', '.join(others)})" if others else ""
+    meant = f"Did you mean {near}? Else write" if near else "Write"
+    section = f"[analysts.{toml_key(name)}]"
+    return (
+        f"{meant} {section} and, on a line below it, budget = {first}{or_others} into the policy."
+    )
 
 
 def _draft(settings: CommandSettings) -> Draft:
