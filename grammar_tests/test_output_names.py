@@ -377,3 +377,27 @@ def test_names_change_no_question(tmp_path: Path) -> None:
     charges = [answer.receipt.charged.amount for answer in answers if answer.receipt]
     assert charges == [charges[0], 0, 0, 0]
     assert charges[0] > 0
+
+
+CASES = """
+SELECT sea FROM countries
+SELECT c.SEA, Sea AS sEa FROM countries c
+SELECT name, sea FROM (SELECT sea AS Name, sea FROM countries) t
+SELECT sea, COUNT(*) AS N FROM countries GROUP BY sEA ORDER BY seA
+WITH t AS (SELECT sea, code FROM countries) SELECT T.Code, t.sea FROM t
+SELECT sea AS New, nEW FROM countries
+SELECT sea FROM countries UNION ALL SELECT code FROM countries
+""".strip().split("\n")
+
+
+@pytest.mark.full("opens a proxy for each item")
+def test_a_column_keeps_the_case_of_its_table(tmp_path: Path) -> None:
+    policy = proxy_kit.shop(tmp_path)
+    with duckdb.connect(str(tmp_path / "shop.duckdb")) as connection:
+        connection.execute("ALTER TABLE countries ADD COLUMN \"Sea\" VARCHAR DEFAULT 'yes'")
+        plain = [[name for name, *_ in connection.execute(t).description] for t in CASES]
+    with Proxy.open(str(policy)) as proxy:
+        answers = [proxy.ask(Request(text, "ana")) for text in CASES]
+        folded = proxy.ask(Request(CASES[0], "ana", "postgres"))
+    assert [[column.name for column in answer.columns] for answer in answers] == plain
+    assert [column.name for column in folded.columns] == ["sea"]  # the twin: PostgreSQL's name

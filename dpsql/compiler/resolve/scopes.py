@@ -408,15 +408,24 @@ def _expanded(
                     aliases = aliases.with_alias(column)
             continue
         written = item.expression
-        # The name of an output is what was written, not what it stands for.
-        name = item.alias or (written.name if isinstance(written, tree.Name) else None)
-        new = tree.SelectItem(aliases.unfolded(written), name, item.label)
+        name, meant = item.alias, aliases.unfolded(written)
+        if name is None and isinstance(written, tree.Name):
+            # The name of an output is what was written, not what it stands for.
+            name = written.name if item.label or meant is not written else _own_name(written, scope)
+        new = tree.SelectItem(meant, name, item.label)
         result.append(new)
         aliases = aliases.with_alias(new if item.alias else tree.SelectItem(new.expression))
     if not result:
         why = "* has no column: nothing is selected"
         raise Refused(Reason.SYNTAX, items[0].expression.span, why=why)
     return tuple(result), aliases
+
+
+def _own_name(written: tree.Name, scope: Scope) -> str:
+    """Return the name of a column in its table's case; as written where this is not clear."""
+    sources = (s for s in scope.sources if not written.table or s.is_called(written.table, ()))
+    names = {field.name for source in sources for field in source.named(written.name)}
+    return names.pop() if len(names) == 1 else written.name
 
 
 def _columns(star: tree.Star, aliases: Aliases) -> list[tree.SelectItem]:

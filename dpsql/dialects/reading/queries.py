@@ -152,6 +152,8 @@ def _item(node: exp.Expression, origin: Origin) -> tree.SelectItem:
     if star is not None:
         return tree.SelectItem(star)
     value = _value(node, origin)
+    if origin.dialect == "duckdb" and isinstance(value, tree.Name):
+        return tree.SelectItem(value)  # DuckDB calls it as the table does, in upper or lower case
     label = figure_name(node) if origin.dialect == "postgres" else describe_column(node)
     return tree.SelectItem(value, label=label)
 
