@@ -9,6 +9,7 @@ from math import exp, isnan
 import numpy as np
 import pytest
 
+from dpsql.compiler.errors import expression_errors
 from dpsql.mechanisms.shown_counts import Widening, widening
 from dpsql.mechanisms.threshold import ALONE, Threshold, UnitCounting, threshold
 from dpsql.model.vocabulary import Mechanism, Noise, Noisy
@@ -182,6 +183,26 @@ def test_a_ratio_by_what_is_lost_in_noise_has_no_known_error(
     if rows >= 3000:
         assert len(known) >= 0.9 * len(pairs)
         assert held(written, accountant, "0.2") >= 0.93
+
+
+@pytest.mark.parametrize(
+    "formula", ["1.0 / COUNT(*) {}", "COUNT(*) FILTER (WHERE vip) / COUNT(*) {}"]
+)
+def test_a_ratio_by_five_times_its_noise_has_an_error_that_holds(formula: str) -> None:
+    """Three standard errors of the divisor are enough; noise of the count has the deviation 30."""
+    true, answer = many(formula.format(KEPT.format(150)), "zcdp", "0.2")
+    pairs = [(v, m) for (v,), (m,) in zip(answer.rows, answer.margins, strict=True)]
+    known = [abs(v - true) <= m for v, m in pairs if m is not None and not isnan(m)]
+    assert len(known) > 0.95 * len(pairs)
+    assert sum(known) >= 0.93 * len(known)
+
+
+def test_wrong_twin_a_divisor_above_its_noise_may_be_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(expression_errors, "_LOST", 1.5)
+    with pytest.raises(AssertionError):
+        test_a_ratio_by_what_is_lost_in_noise_has_no_known_error("1.0 / COUNT(*) {}", "zcdp", 0)
 
 
 @pytest.mark.parametrize("name", CHOSEN)
