@@ -46,6 +46,8 @@ WHY = {
     "empty": "is empty: it has no line, and so no column",
     "values": "has a value that cannot be read, or that its type does not hold: text that is not"
     " UTF-8, or a time or DECIMAL out of range; write it anew",
+    "statistics": "states statistics of its columns that its values break, as old writers do;"
+    " write it anew, as by DuckDB's COPY",
     "types": "declares several types of one column; name its type in the policy, which"
     " dpsql init proposes",
     "long": "has texts longer than max_text_length, which a store would hold whole; cut them there,"

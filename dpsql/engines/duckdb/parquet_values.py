@@ -24,6 +24,7 @@ from typing import Any
 import _duckdb as duckdb
 
 from dpsql.engines.duckdb.files import CannotOpen, identity_of, log_of, name, stamp, text
+from dpsql.engines.duckdb.parquet_statistics import require_true_statistics
 
 _SAFE = frozenset(
     "BOOLEAN TINYINT SMALLINT INTEGER BIGINT UTINYINT USMALLINT UINTEGER UBIGINT HUGEINT FLOAT"
@@ -48,11 +49,24 @@ _SMALL = 1 << 24
 
 
 def check_values(connection: Any, layout: Sequence[tuple[str, str]], paths: Sequence[str]) -> None:
-    """Read every value that may fail. Raises `CannotOpen` if one fails or is out of range."""
+    """Read all that can make a query fail or lose rows. Raises `CannotOpen` if something does.
+
+    Tests values that may not be readable or in range, and statistics that may not hold.
+    """
+    marker = marker_of(paths)
+    if marker is not None and os.path.exists(marker):  # noqa: PTH110
+        return
+    _require_readable(connection, layout, paths)
+    require_true_statistics(connection, layout, paths)
+    _remember(marker)
+
+
+def _require_readable(
+    connection: Any, layout: Sequence[tuple[str, str]], paths: Sequence[str]
+) -> None:
     columns = [column for column, kind in layout if kind not in _SAFE]
     ranges = [range_ for column, kind in layout if (range_ := _range(column, kind))]
-    marker = marker_of(paths) if columns else None
-    if not columns or (marker is not None and os.path.exists(marker)):  # noqa: PTH110
+    if not columns:
         return
     listed, hashed = ", ".join(map(text, paths)), ", ".join(map(name, columns))
     source = f"read_parquet([{listed}], hive_partitioning = false)"
@@ -63,7 +77,6 @@ def check_values(connection: Any, layout: Sequence[tuple[str, str]], paths: Sequ
         raise CannotOpen("values") from None
     if False in fitting:
         raise CannotOpen("values")
-    _remember(marker)
 
 
 def check_stored_values(connection: Any, path: str) -> None:
@@ -124,4 +137,4 @@ def marker_of(paths: Sequence[str]) -> str | None:
             return None
     except OSError:
         return None
-    return os.path.join(folder, f"read3-{duckdb.__version__}-{identity_of(signature)}")  # noqa: PTH118
+    return os.path.join(folder, f"read4-{duckdb.__version__}-{identity_of(signature)}")  # noqa: PTH118
