@@ -164,8 +164,10 @@ def test_a_server_fails_closed_and_its_log_knows_what_was_lost(
             urllib.request.urlopen(f"http://127.0.0.1:{metrics}/healthz", timeout=60)
     lines = log.read_text(encoding="utf-8").splitlines()
     assert any("was edited or rolled back" in line for line in lines)
-    sums, failures = lost(path, lines)
-    assert (dict(sums), failures) == ({"default": entry.loss.amount / 1e9}, 0)
+    missing = lost(path, lines)
+    assert missing.charges == {("default", "ana"): entry.loss}
+    assert not missing.failed.total()
+    assert not missing.begins_late
 
 
 @pytest.mark.full("opens servers or connects clients")
