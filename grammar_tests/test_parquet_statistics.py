@@ -35,6 +35,7 @@ VALUES: tuple[tuple[pa.DataType, list[Any]], ...] = (
     (pa.decimal128(20, 2), [Decimal(n) for n in (-999, 0, 5, 999)]),
     (pa.float64(), [-inf, -1.0, -0.0, 0.0, 2.5, inf, nan]),
     (pa.timestamp("ms"), [-(10**12), 0, 10**12]),
+    (pa.date32(), [-(2**31), -(2**31) + 1, 0, 2**31 - 1]),
 )
 """Values of each type; the bytes of some are in another order."""
 SIGNS = ("=", "<", "<=", ">", ">=", "<>")
@@ -151,6 +152,16 @@ def test_texts_in_the_order_of_signed_bytes_are_refused(
     monkeypatch.setattr(parquet_values, "require_true_statistics", lambda *_all: None)
     with closing(private(sources, "500MB").connection) as twin:
         assert twin.execute("SELECT COUNT(*) FROM t WHERE x >= '\u00e9'").fetchone() != (1,)
+
+
+@pytest.mark.parametrize(("kind", "values"), VALUES)
+def test_true_statistics_of_any_value_are_accepted(
+    kind: pa.DataType, values: list[Any], tmp_path: Path
+) -> None:
+    for n, each in enumerate([*([value] for value in values), [*values, None], [None]]):
+        path = tmp_path / f"{n}.parquet"
+        pq.write_table(pa.table({"x": pa.array(each, kind)}), path)
+        private(Sources(None, (("t", str(path)),)), "500MB").connection.close()
 
 
 @pytest.mark.parametrize("sizes", [[4, 4, 3], [3, 4], [1, 0, 2, 2], [5]])
