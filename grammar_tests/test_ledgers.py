@@ -299,9 +299,14 @@ class KeyedByText(SqliteLedger):
         return super().charge(charge, *more)
 
     def recall(
-        self, analyst: str, question: str, policy_version: str, epsilon: Decimal
+        self,
+        analyst: str,
+        question: str,
+        policy_version: str,
+        epsilon: Decimal,
+        without: frozenset[str] = frozenset(),
     ) -> Remembered | None:
-        del analyst, policy_version, epsilon
+        del analyst, policy_version, epsilon, without
         return self.cache.get(question)
 
 
@@ -309,6 +314,18 @@ class KeyedByText(SqliteLedger):
 def test_a_cache_keyed_by_text_is_caught(path: Path, law: Callable[[Ledger], None]) -> None:
     with pytest.raises(AssertionError):
         law(KeyedByText.open(str(path)))
+
+
+def test_each_paid_answer_is_recalled_the_most_precise_first(ledger: Ledger) -> None:
+    for query_id, epsilon in (("q1", TENTH), ("q2", 3 * TENTH), ("q3", 2 * TENTH)):
+        ask(ledger, query_id, epsilon=epsilon)
+    others = frozenset[str]()
+    for query_id in ("q2", "q3", "q1"):
+        answer = recall(ledger, epsilon=TENTH, without=others)
+        assert answer is not None
+        assert answer.query_id == query_id
+        others |= {query_id}
+    assert recall(ledger, epsilon=TENTH, without=others) is None
 
 
 def test_an_answer_needs_its_charge_and_is_kept_once(ledger: Ledger) -> None:

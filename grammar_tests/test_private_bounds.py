@@ -5,18 +5,24 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from datetime import timedelta
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from dpsql import accountants
+from dpsql.answering import two_steps
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.interfaces.plan_text import plan_text
 from dpsql.interfaces.sentences import sentence
 from dpsql.model.errors import Reason, Refused
+from dpsql.model.public_times import now
 from dpsql.model.vocabulary import Answer, BoundsMethod, Mechanism, Noise, Policy
+from dpsql.owner.delegate_rights import delegate_rights
+from dpsql.policy.load import load
 from dpsql.preparation.private_bounds import (
     SHARE,
     ColumnBounds,
@@ -100,6 +106,25 @@ def test_answers_and_bounds_are_remembered(tmp_path: Path) -> None:
         assert plan.notices == first.notices
         bob = proxy.ask(proxy_kit.request(TOTAL, None, "bob"))
         assert charged(bob) == charged(first)
+
+
+@pytest.mark.full("opens a proxy for each item")
+@pytest.mark.parametrize("precise_first", [False, True])
+def test_a_question_stays_free_when_an_agent_finds_its_bounds_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, precise_first: bool
+) -> None:
+    """What an agent receives its person has; an agent does not have what its person received."""
+    if precise_first:  # the wrong twin takes the most precise bounds, used or not
+        monkeypatch.setattr(two_steps, "_is_remembered", lambda *_: False)
+    noises = iter([0, 0, 10**6])  # the search of the agent finds every bin full
+    with opened(tmp_path) as proxy:
+        proxy.vault.sampler = lambda _noise, count: np.full(count, next(noises, 0))
+        draft, until = load(str(tmp_path / "dpsql.toml")), now() + timedelta(days=1)
+        delegate_rights(draft, proxy.ledger, "ana", "robot", Decimal(100), until, (), "a test")
+        first = proxy.ask(proxy_kit.request(TOTAL, "0.5"))
+        assert charged(proxy.ask(proxy_kit.request(MEAN, "2", "robot"))) > 0
+        again = proxy.ask(proxy_kit.request(TOTAL, "0.5"))
+        assert (charged(again) == 0 and again.rows == first.rows) is not precise_first
 
 
 @pytest.mark.full("measures neighbours or further data sets")

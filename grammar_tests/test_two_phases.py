@@ -212,6 +212,21 @@ def test_a_question_costs_what_was_announced_and_again_nothing(tmp_path: Path) -
 
 
 @pytest.mark.full("opens a proxy for each item")
+@pytest.mark.parametrize("precise_first", [False, True])
+def test_a_question_stays_free_when_another_finds_its_keys_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, precise_first: bool
+) -> None:
+    if precise_first:  # the wrong twin takes the most precise keys, measured or not
+        monkeypatch.setattr(two_steps, "_is_remembered", lambda *_: False)
+    with opened(tmp_path) as proxy:
+        first = proxy.ask(proxy_kit.request(BUYERS, "0.5"))
+        assert charged(proxy.ask(proxy_kit.request(ROWS, "2"))) > 0
+        again = proxy.ask(proxy_kit.request(BUYERS, "0.5"))
+        assert proxy.explain(proxy_kit.request(BUYERS, "0.5")).charge.amount == 0
+        assert (charged(again) == 0 and again.rows == first.rows) is not precise_first
+
+
+@pytest.mark.full("opens a proxy for each item")
 def test_nothing_is_begun_that_cannot_be_paid_to_the_end(tmp_path: Path) -> None:
     with opened(tmp_path, ("epsilon = 1000.0", "epsilon = 1.0")) as proxy:
         (budget,) = proxy.policy.budgets

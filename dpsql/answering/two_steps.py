@@ -14,7 +14,9 @@ from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
 from functools import partial, reduce
+from itertools import islice, product
 from operator import add
+from typing import Self
 
 from dpsql import accountants
 from dpsql.answering import from_memory
@@ -46,6 +48,8 @@ from dpsql.vault.vault import Vault
 
 _ANY = Decimal("1e-9")
 """Least epsilon of remembered bounds: they are used at any price, because bounds are found once."""
+_MOST_CHOICES = 32
+"""Combinations of remembered answers that are tried."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +78,23 @@ class Steps(ABC):
     def finds_groups(self) -> bool:
         """Test whether the first steps decide which groups the last one has."""
         return False
+
+    def remembering(self, compiler: Compiler, vault: Vault, least: Decimal) -> Self:
+        """Return the steps with all answers of the first ones that cost at least `least`.
+
+        Of several answers to one of them, the one that this question has used is taken, so that
+        it stays free after another question has paid for a better one; else the most precise.
+        """
+        paid = [_all_remembered(compiler, vault, each, least) or [None] for each in self.searches]
+        some = [replace(self, remembered=each) for each in islice(product(*paid), _MOST_CHOICES)]
+        if not some[1:] or some[0].to_pay:
+            return some[0]
+        return next((s for s in some if s.is_remembered(compiler, vault)), some[0])
+
+    def is_remembered(self, compiler: Compiler, vault: Vault) -> bool:
+        """Test whether the last step after the remembered first ones is remembered too."""
+        answers = [answer for answer in self.remembered if answer is not None]
+        return _is_remembered(compiler, vault, self.then(compiler, vault, answers))
 
     def outlook(self, compiler: Compiler) -> Outlook:  # noqa: ARG002
         """Return the expected precision of the last step before the first are paid."""
@@ -213,6 +234,17 @@ class KeySteps(Steps):
         return shown_keys.about_keys(single, showing)
 
 
+def _all_remembered(
+    compiler: Compiler, vault: Vault, search: Question, least: Decimal
+) -> list[Answer | None]:
+    answers, paid = list[Answer | None](), frozenset[str]()
+    while (answer := vault.remembered(compiler, search, least, paid)) is not None:
+        assert answer.receipt is not None
+        paid |= {answer.receipt.query_id}
+        answers.append(answer)
+    return answers
+
+
 def last_step(
     compiler: Compiler, vault: Vault, query: Question
 ) -> tuple[Question | None, frozenset[str]]:
@@ -293,14 +325,13 @@ def steps_of(compiler: Compiler, vault: Vault, query: Question) -> Steps | None:
     keys = tuple(poll.key for poll in polls)
     search = replace(query, account=_first(query, paid.polls), polls=keys, promised=None)
     alone = tuple(replace(search, polls=(key,)) for key in keys)
-    for searches in ((search,), alone):
-        remembered = tuple(vault.remembered(compiler, each, _ANY) for each in searches)
-        if None not in remembered:
-            break
-    else:
-        searches, remembered = (search,), (None,)
     last = _rest(compiler, query, [search], query.at(paid.rest), widest_plan.selects)
-    return NormSteps(query, searches, remembered, last, part=paid.part, centres=polls[0].first)
+    steps = NormSteps(query, (search,), (None,), last, part=paid.part, centres=polls[0].first)
+    for searches in ((search,), alone):
+        remembering = replace(steps, searches=searches).remembering(compiler, vault, _ANY)
+        if None not in remembering.remembered:
+            return remembering
+    return steps
 
 
 def _key_steps(compiler: Compiler, vault: Vault, query: Question) -> KeySteps | None:
@@ -317,8 +348,8 @@ def _key_steps(compiler: Compiler, vault: Vault, query: Question) -> KeySteps | 
     if compiler.polled(of_one) is not compiler.polled(of_many):
         return None  # how many keys are shown must not decide how often it is charged
     last = _rest(compiler, query, [search], of_one, selects=False)
-    remembered = (vault.remembered(compiler, search),)
-    return KeySteps(query, (search,), remembered, last, whole=paid.whole)
+    steps = KeySteps(query, (search,), (None,), last, whole=paid.whole)
+    return steps.remembering(compiler, vault, paid.first.epsilon)
 
 
 def _column_steps(
@@ -332,12 +363,10 @@ def _column_steps(
     small, large = share(searches=len(widest), selecting=(selects,))
     _, listed = share(searches=len(widest), selecting=(selects, False))
     searches = tuple(_search(compiler, query, bounds, small) for bounds in widest)
-    remembered = tuple(vault.remembered(compiler, search, _ANY) for search in searches)
     last = _rest(compiler, query, searches, last.at(large), selects)
     _, alone = share(searches=0, selecting=(selects, False))
-    return ColumnSteps(
-        query, searches, remembered, last, widest=widest, listed=listed, listed_alone=alone
-    )
+    steps = ColumnSteps(query, searches, (), last, widest=widest, listed=listed, listed_alone=alone)
+    return steps.remembering(compiler, vault, _ANY)
 
 
 def _promised(query: Question, widest: Prepared) -> Question:

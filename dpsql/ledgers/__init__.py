@@ -347,13 +347,18 @@ class Ledger(Protocol):
         """Record the released answer of a charged query; once per query."""
 
     def recall(
-        self, analyst: str, question: str, policy_version: str, epsilon: Decimal
+        self,
+        analyst: str,
+        question: str,
+        policy_version: str,
+        epsilon: Decimal,
+        without: frozenset[str] = frozenset(),
     ) -> Remembered | None:
         """Return this analyst's answer to this question if it cost at least `epsilon`, else
         None.
 
         Only answers under the same policy version and the present data version count. Of several,
-        returns the one with the largest epsilon, then the newest.
+        returns the one with the largest epsilon, then the newest. Queries `without` do not count.
         """
 
     def released(

@@ -13,12 +13,14 @@ from dataclasses import replace
 from decimal import Decimal
 from functools import partial
 from math import inf
+from operator import itemgetter
 
 from dpsql.ledgers import (
     CUBES,
     Ceiling,
     Charge,
     PaidAnswer,
+    Remembered,
     Spent,
     Stopped,
     renewal_facts,
@@ -28,6 +30,7 @@ from dpsql.ledgers.book import LARGEST, Book
 from dpsql.ledgers.chain import EntryKind, EntryRow, State, Turn, loss_in
 from dpsql.ledgers.codec import (
     canonical,
+    decode_answer,
     decode_periods,
     encode_event,
     encode_holders,
@@ -336,6 +339,20 @@ def _about(
 def query_of(row: EntryRow) -> str:
     """Return the query that a charge paid for, or the shared one (several for a cube)."""
     return str(row.detail if row.kind == EntryKind.SHARED else row.query_id)
+
+
+def recalled(
+    book: Book, rows: Sequence[EntryRow], epsilon: Decimal, without: frozenset[str]
+) -> Remembered | None:
+    """Return the answer of the row with the largest epsilon, at least `epsilon`, then the first."""
+    paid = [(Decimal(str(row.epsilon)), row) for row in rows if query_of(row) not in without]
+    enough = [(each, row) for each, row in paid if each >= epsilon]
+    for most, row in sorted(enough, key=itemgetter(0), reverse=True):
+        payload = book.answer(query_of(row))
+        if payload is not None:
+            book.confirm(row)
+            return Remembered(query_of(row), most, decode_answer(payload))
+    return None
 
 
 def released(

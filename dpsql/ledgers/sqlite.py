@@ -17,7 +17,6 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from hashlib import sha256
-from operator import itemgetter
 from typing import Any, Self
 
 from dpsql.ledgers import (
@@ -43,7 +42,7 @@ from dpsql.ledgers.codec import (
     encode_facts,
     encode_versions,
 )
-from dpsql.ledgers.debits import append_limit, charges, released
+from dpsql.ledgers.debits import append_limit, charges, recalled, released
 from dpsql.ledgers.delegates import live_chain, names_above, names_below
 from dpsql.ledgers.entry_values import OWNER_ACTS, read_act, read_charge, read_share
 from dpsql.ledgers.ledger_store import LedgerSession, Store, UnknownCommit
@@ -250,20 +249,17 @@ class StoredLedger:
             return book.state.late.get(self.person_of(analyst), 0)
 
     def recall(
-        self, analyst: str, question: str, policy_version: str, epsilon: Decimal
+        self,
+        analyst: str,
+        question: str,
+        policy_version: str,
+        epsilon: Decimal,
+        without: frozenset[str] = frozenset(),
     ) -> Remembered | None:
         """Return the answer of an earlier identical question; see `Ledger.recall`."""
         with self._reading() as book:
             rows = charges(book, question, policy_version, analyst)
-            paid = [(Decimal(str(row.epsilon)), row) for row in rows]
-            enough = [(paid, row) for paid, row in paid if paid >= epsilon]
-            for most, row in sorted(enough, key=itemgetter(0), reverse=True):
-                query_id = debits.query_of(row)
-                payload = book.answer(query_id)
-                if payload is not None:
-                    book.confirm(row)
-                    return Remembered(query_id, most, decode_answer(payload))
-        return None
+            return recalled(book, rows, epsilon, without)
 
     def released(
         self, analyst: str, budget: str, question: str, policy_version: str

@@ -77,19 +77,24 @@ class AnswerCache:
         self._answers, self._populations = answers_of(), known_tables(MOST_CELLS)
 
     def remembered(
-        self, compiler: Compiler, query: Question, engine: Engine, least: Decimal | None = None
+        self,
+        compiler: Compiler,
+        query: Question,
+        engine: Engine,
+        least: Decimal | None = None,
+        without: frozenset[str] = frozenset(),
     ) -> Answer | None:
         """Return an earlier paid answer if the ledger still contains it, else None.
 
-        It cost at least `least`, or by default the present epsilon.
+        It cost at least `least`, or by default the present epsilon. Queries `without` do not count.
         """
         answers, request, question = self._answers, query.request, compiler.questions(query)[0]
         least = query.account.epsilon if least is None else least
-        key = text_key(request), request.analyst, least, question
+        key = text_key(request), request.analyst, least, question, without
         finished, stamp = answers.get(key), self._ledger.stamp()
         if finished is not None and finished.stamp == stamp:
             return finished.answer
-        recalled = self.recalled(compiler, query, least)
+        recalled = self.recalled(compiler, query, least, without)
         if recalled is None:
             return None
         noisy, paid_question = recalled
@@ -107,7 +112,11 @@ class AnswerCache:
         return answer
 
     def recalled(
-        self, compiler: Compiler, query: Question, least: Decimal
+        self,
+        compiler: Compiler,
+        query: Question,
+        least: Decimal,
+        without: frozenset[str] = frozenset(),
     ) -> tuple[Remembered, str] | None:
         """Return the noisy answer of the same question, and the form that was asked at that
         epsilon.
@@ -117,12 +126,12 @@ class AnswerCache:
         """
         analyst = query.request.analyst
         for question in compiler.questions(query):
-            answer = self._ledger.recall(analyst, question, BY_PLAN, least)
+            answer = self._ledger.recall(analyst, question, BY_PLAN, least, without)
             if answer is not None and question in compiler.questions(query.at(answer.epsilon)):
                 return answer, question
         analyst, version = query.request.analyst, compiler.policy.version
         for each in compiler.prepared(query).alternatives:
-            answer = self._ledger.recall(analyst, each.earlier, version, least)
+            answer = self._ledger.recall(analyst, each.earlier, version, least, without)
             if answer is not None and each.question in compiler.questions(query.at(answer.epsilon)):
                 return answer, each.question
         return None
@@ -213,4 +222,4 @@ class AnswerCache:
     def keep(self, query: Question, question: str, answer: Answer) -> None:
         """Keep a new answer: a repeated query waits for no engine and gets a new receipt."""
         key = text_key(query.request), query.request.analyst, query.account.epsilon, question
-        self._answers.put(key, Finished(None, answer))
+        self._answers.put((*key, frozenset()), Finished(None, answer))

@@ -72,13 +72,17 @@ class Vault:
         return remembered or self.charged(compiler, query, compiler.prepared(query))
 
     def remembered(
-        self, compiler: Compiler, query: Question, least: Decimal | None = None
+        self,
+        compiler: Compiler,
+        query: Question,
+        least: Decimal | None = None,
+        without: frozenset[str] = frozenset(),
     ) -> Answer | None:
         """Return an earlier paid answer if the ledger still contains it, else None.
 
-        It cost at least `least`, or by default the present epsilon.
+        It cost at least `least`, or by default the present epsilon. Queries `without` do not count.
         """
-        return self.memory.remembered(compiler, query, self.engine, least)
+        return self.memory.remembered(compiler, query, self.engine, least, without)
 
     def measure(
         self, compiler: Compiler, query: Question, wide: Prepared, answering: Prepared
