@@ -212,6 +212,29 @@ def test_rules_are_numbered_without_gaps(name: str) -> None:
     assert {f"{DOCUMENTS[name]}{n + 1}" for n in range(most)} - set(found) <= RESERVED
 
 
+def parts_of_head(text: str) -> dict[str, set[int]]:
+    """Return the rules that the head of PRIVACY.md lists for each part."""
+    rows = re.findall(r"(?m)^\| \[[^]]+\]\(#[a-z-]+\) \| (R[R\d–, ]+) \|$", text)
+    spans = [re.findall(r"R(\d+)(?:–R(\d+))?", row) for row in rows]
+    parts = re.findall(r"(?m)^\| \[([^]]+)\]\(#[a-z-]+\) \| R", text)
+    numbers = [{n for a, b in row for n in range(int(a), int(b or a) + 1)} for row in spans]
+    return dict(zip(parts, numbers, strict=True))
+
+
+def parts_of_text(text: str) -> dict[str, set[int]]:
+    """Return the rules of each part of PRIVACY.md, by its headings."""
+    parts = re.findall(r"(?ms)^## ([^\n]+)\n(.*?)(?=^## |\Z)", text)
+    rules_of = {part: {int(n) for n in re.findall(r"(?m)^### R(\d+)", it)} for part, it in parts}
+    return {part: numbers for part, numbers in rules_of.items() if numbers}
+
+
+def test_the_head_lists_the_rules_of_each_part() -> None:
+    assert parts_of_head(PRIVACY) == parts_of_text(PRIVACY)
+    assert parts_of_head(PRIVACY.replace(", R113 |", " |")) != parts_of_text(PRIVACY)
+    most = max(n for numbers in parts_of_text(PRIVACY).values() for n in numbers)
+    assert f"`R1` to `R{most}`" in PRIVACY
+
+
 def indexed(text: str) -> set[tuple[str, str]]:
     """Return the pairs of a file and a rule in the index of PRIVACY.md."""
     rows = re.findall(r"(?m)^\| `(\w+\.py)` \| (R[R\d, ]+) \|$", text)

@@ -105,6 +105,19 @@ def test_the_unit_says_what_the_page_says() -> None:
     assert "StateDirectory" in service
 
 
+def test_the_container_runs_what_the_unit_runs() -> None:
+    """It is not built here, and says so."""
+    text = (FILES / "Containerfile").read_text(encoding="utf-8")
+    assert "Not built in the tests" in text
+    program, *arguments = unit()["Service"]["ExecStart"].split()
+    said = re.findall(r'"([^"]+)"', text.partition("ENTRYPOINT ")[2])
+    assert said[: len(arguments) + 1] == [program, *arguments]
+    with command_line.make_context("dpsql", said[1:3], resilient_parsing=True) as context:
+        serve = command_line.get_command(context, said[3])
+        assert serve is not None
+        assert {*said[4::2]} <= {name for option in serve.params for name in option.opts}
+
+
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd is not installed")
 def test_systemd_takes_the_unit(tmp_path: Path) -> None:
     text = (FILES / "dpsql.service").read_text(encoding="utf-8")

@@ -1,10 +1,12 @@
-"""The page on stability lists the public names: none is missing from the package or the page."""
+"""The page on stability lists the public names, and `api` their docstrings: none is missing."""
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 import click
 import pytest
@@ -94,6 +96,49 @@ def test_wrong_twin_a_removed_name_is_noticed(surface: Surface, place: str, name
     assert changes(promised, more) == [f"not on the page: {place} unheard_of"]
     without = {each: names for each, names in surface.items() if each != "watch"}
     assert "gone: watch" in changes(promised, without)
+
+
+def described(place: str, value: object) -> str:
+    """Return the line of a public name: its call without types, and its docstring."""
+    call = ""
+    if inspect.isroutine(value):
+        plain = [
+            each.replace(annotation=inspect.Parameter.empty)
+            for each in inspect.signature(value).parameters.values()
+            if each.name != "self"
+        ]
+        call = str(inspect.Signature(plain))
+    return f"* `{place}{call}`: {' '.join((inspect.getdoc(value) or '').split())}"
+
+
+def api(page_of_it: str) -> str:
+    """Return the page with one line for each public name that has a docstring."""
+    functions = [name for name in dpsql.__all__ if inspect.isroutine(getattr(dpsql, name))]
+    errors = [name for name in dpsql.__all__ if name.endswith(("Error", "Warning"))]
+    blocks = [
+        [
+            *(described(f"dpsql.{name}", getattr(dpsql, name)) for name in functions),
+            described("dpsql.aio.connect", dpsql.aio.connect),
+        ],
+        [described(f"dpsql.{name}", getattr(dpsql, name)) for name in errors],
+    ]
+    for kind in (dpsql.Connection, dpsql.Cursor):
+        members = [(name, inspect.getattr_static(kind, name)) for name in attributes(kind)]
+        lines = [described(name, value) for name, value in sorted(members) if inspect.getdoc(value)]
+        blocks.append([described(f"dpsql.{kind.__name__}", kind), *lines])
+    heads = ("Functions", "Errors", "Connections", "Cursors")
+    top = page_of_it.partition("\n## ")[0].rstrip()
+    parts = (f"\n\n## {head}\n\n" + "\n".join(b) for head, b in zip(heads, blocks, strict=True))
+    return top + "".join(parts) + "\n"
+
+
+def test_the_page_on_the_api_prints_all_docstrings(request: pytest.FixtureRequest) -> None:
+    text = page("api")
+    if request.config.getoption("--update"):
+        text = api(text)
+        (Path(dpsql.__file__).parent / "docs" / "api.md").write_text(text, encoding="utf-8")
+    assert text == api(text)
+    assert text.replace("`fetchone()`", "`fetchnone()`") != text
 
 
 def test_the_page_on_errors_has_every_exit_code() -> None:

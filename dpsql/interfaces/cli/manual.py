@@ -18,10 +18,10 @@ from dpsql.interfaces.tables import grid
 from dpsql.model.errors import Reason
 
 TOPICS = (
-    *("guarantee", "policy", "choosing", "risk", "sql", "answers", "reuse", "methods", "watch"),
-    *("synthetic", "models", "local"),
+    *("guarantee", "policy", "choosing", "roles", "risk", "sql", "dialects", "answers", "reuse"),
+    *("methods", "watch", "synthetic", "models", "local"),
     *("cookbook", "sizes", "faq", "glossary", "troubleshooting", "errors", "commands"),
-    *("dbapi", "sqlalchemy", "postgres", "http", "mcp", "deployment", "databases"),
+    *("dbapi", "api", "sqlalchemy", "postgres", "http", "mcp", "deployment", "databases"),
     *("upgrade", "ledger", "renewals", "periods", "report", "publish", "stability", "peers"),
 )
 """Pages in the best order of reading."""
