@@ -33,7 +33,8 @@ from grammar_tests.test_contribution_bounds import (
 @pytest.mark.parametrize("accountant", ["zcdp", "pure"])
 @pytest.mark.parametrize("sql", [TOTAL, BY_MONTH, AVERAGE, VALUES, MEDIAN])
 def test_all_steps_cost_what_one_question_may(sql: str, accountant: str, tmp_path: Path) -> None:
-    pure = [('accountant = "zcdp"', 'accountant = "pure"'), ("delta = 1e-3", "delta = 0")]
+    of_pure = 'delta = 0\naccountant = "pure"'
+    pure = [('delta = 1e-3\naccountant = "zcdp"', of_pure), ("query_delta = 1e-6\n", "")]
     with opened(tmp_path, *(pure if accountant == "pure" else [])) as proxy:
         promised = proxy.explain(proxy_kit.request(sql))
         answer = proxy.ask(proxy_kit.request(sql))
@@ -88,6 +89,7 @@ def test_what_cannot_be_paid_to_the_end_is_refused_before_the_first_step(tmp_pat
         tmp_path,
         ('accountant = "zcdp"', 'accountant = "pure"'),
         ("delta = 1e-3", "delta = 0"),
+        ("query_delta = 1e-6\n", ""),
         ("\nepsilon = 1000.0", "\nepsilon = 1.0"),
         ("max_query_epsilon = 10.0", "max_query_epsilon = 1.0"),
         tables=crowd(50, most=8),

@@ -442,7 +442,8 @@ def test_a_person_votes_once_for_its_largest_row() -> None:
     "sql", [f"SELECT AVG(n) AS a FROM {EACH}", f"SELECT MEDIAN(n) AS a FROM {EACH}"]
 )
 def test_what_nothing_limits_is_found(sql: str, accountant: str, tmp_path: Path) -> None:
-    pure = [('accountant = "zcdp"', 'accountant = "pure"'), ("delta = 1e-3", "delta = 0")]
+    of_pure = 'delta = 0\naccountant = "pure"'
+    pure = [('delta = 1e-3\naccountant = "zcdp"', of_pure), ("query_delta = 1e-6\n", "")]
     with opened(tmp_path, *(pure if accountant == "pure" else [])) as proxy:
         answer = proxy.ask(proxy_kit.request(sql, "4"))
     ((value,),) = answer.rows

@@ -43,6 +43,7 @@ from grammar_tests.proxy_kit import (
 THREE = (
     ('accountant = "zcdp"', 'accountant = "pure"'),
     ("epsilon = 1000.0\ndelta = 1e-3", "epsilon = 3.0\ndelta = 0.0"),
+    ("query_delta = 1e-6\n", ""),
 )
 """Under the pure accountant exactly three queries of epsilon 1."""
 LIMIT = ("[limits]", "[limits]\nstatement_seconds = 1")

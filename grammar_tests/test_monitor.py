@@ -31,6 +31,7 @@ from grammar_tests.proxy_kit import QUOTING, WatchedEngine, request, shop, watch
 PURE = (
     ('accountant = "zcdp"', 'accountant = "pure"'),
     ("epsilon = 1000.0\ndelta = 1e-3", "epsilon = 3.0\ndelta = 0.0"),
+    ("query_delta = 1e-6\n", ""),
 )
 COUNT = "SELECT COUNT(*) FROM customers"
 BY_SEGMENT = "SELECT segment, COUNT(*) AS n FROM customers GROUP BY segment"

@@ -157,7 +157,8 @@ def test_a_proposal_errs_as_it_says(change: type, tmp_path: Path) -> None:
 
 @pytest.mark.full("draws random questions or values")
 def test_another_accountant_errs_as_is_said(tmp_path: Path) -> None:
-    pure = ('accountant = "zcdp"', 'accountant = "pure"'), ("delta = 1e-3", "delta = 0")
+    of_pure = 'delta = 0\naccountant = "pure"'
+    pure = ('delta = 1e-3\naccountant = "zcdp"', of_pure), ("query_delta = 1e-6\n", "")
     with Proxy.open(str(proxy_kit.shop(tmp_path / "zcdp"))) as proxy:
         proposal = proposals(proxy, ROWS)[OtherAccountant]
     assert proposal.change == OtherAccountant("pure")

@@ -91,6 +91,7 @@ MISTAKES = [
     ("delta = 1e-3", "delta = 1.0", "delta = 1.0", "[0, 1)"),
     ('accountant = "zcdp"', 'accountant = "renyi"', 'accountant = "renyi"', "approximate"),
     ('accountant = "zcdp"', 'accountant = "pure"', "delta = 1e-3", "δ"),
+    ('delta = 1e-3\naccountant = "zcdp"', 'accountant = "pure"', "query_delta = 1e-6", "no effect"),
     ("query_epsilon = 1.0\n", "query_epsilon = 11.0\n", "query_epsilon = 11.0", "max_query_epsilon"),
     ('budget = "default"', 'budget = "other"', 'budget = "other"', "other"),
     ("max_public_groups = 1000", 'memory = "lots"', 'memory = "lots"', "4GB"),

@@ -338,6 +338,9 @@ def _consistent(reader: Reader, budget: Budget) -> None:
         reader.fail("query_epsilon", "query_epsilon is above max_query_epsilon.", "Lower it.")
     if budget.delta > 0 and not accountant.supports_selection:
         reader.fail("delta", f"The {accountant.name} accountant has no δ.", "Write delta = 0.0.")
+    if reader.values.get("query_delta") and not accountant.supports_selection:
+        why = f"The {accountant.name} accountant has no δ: query_delta has no effect."
+        reader.fail("query_delta", why, "Leave it out.")
     if 0 < budget.delta < budget.query_delta:
         reader.fail("query_delta", "query_delta is above delta.", "Lower it: queries share delta.")
     if accountant.needs_delta and not (budget.delta > 0 and budget.query_delta > 0):
