@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -326,6 +327,33 @@ def test_a_text_that_names_an_option_would_be_seen() -> None:
     assert names_an_option("Ask for less by --epsilon 0.2.")
     assert names_an_option("Open it by connect(…, epsilon='0.2').")
     assert any("connect(" in text for text in texts(Path(doors.__file__)))
+
+
+ARTICLE = re.compile(r"(^|\W)(a|an)\s*$", re.IGNORECASE)
+BEFORE = re.compile(r'\b[aA]n? ?["{]')
+"""Stands in every file with such a text: other files are not parsed."""
+OF_A_NAME = re.compile(r"column|table|name$|key")
+"""The code of a value that is a name of the policy: nothing says how it is pronounced."""
+
+
+def names_after_articles(source: str) -> list[str]:
+    """The code of names in f-strings right after "a" or "an"."""
+    return [
+        ast.unparse(value.value)
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.JoinedStr)
+        for text, value in itertools.pairwise(node.values)
+        if isinstance(text, ast.Constant) and ARTICLE.search(str(text.value))
+        if isinstance(value, ast.FormattedValue) and OF_A_NAME.search(ast.unparse(value.value))
+    ]
+
+
+def test_no_article_stands_before_a_name() -> None:
+    files = sorted(Path(dpsql.__file__).parent.rglob("*.py"))
+    said = [(f.name, source) for f in files if BEFORE.search(source := f.read_text("utf-8"))]
+    named = [(file, name) for file, source in said for name in names_after_articles(source)]
+    assert named == [("calls.py", "name"), ("codec.py", "type(value).__name__")]  # century, int
+    assert names_after_articles('f"{n} rows have " f"a {column.name} that is lost"')
 
 
 @pytest.mark.parametrize("reason", list(Reason))

@@ -68,13 +68,13 @@ BESIDE_THE_LINK = (
     (
         "lost",
         "target IS NULL",
-        "that leads to no row of {table} of anybody: it is NULL there",
+        "that lead to no row of {table} of anybody: they are NULL there",
         "Mend it, or accept that.",
     ),
     (
         "elsewhere",
         f"{_IS_THERE} AND own",
-        "that leads to another unit than their own: it is NULL there",
+        "that lead to another unit than their own: they are NULL there",
         "Name it in links if it names other people; mend the rows if they are wrong.",
     ),
     (
