@@ -325,8 +325,7 @@ def test_check_reads_columns_as_queries_do() -> None:
         "people: 3 of 9 rows have more than 5 characters in note: they are clipped.",
         "people: 1 of 9 rows have payload.n outside its bounds: they are clipped.",
         "people: 1 of 9 rows have no payload.country, which is not declared nullable.",
-        "people: 4 of 9 rows have values of payload.country that are not listed: they are in no "
-        "group.",
+        "people: 4 of 9 rows have values of payload.country that are not listed: in no group.",
     }
 
 

@@ -348,11 +348,15 @@ def names_after_articles(source: str) -> list[str]:
     ]
 
 
+@pytest.mark.full("reads every file")
 def test_no_article_stands_before_a_name() -> None:
     files = sorted(Path(dpsql.__file__).parent.rglob("*.py"))
     said = [(f.name, source) for f in files if BEFORE.search(source := f.read_text("utf-8"))]
     named = [(file, name) for file, source in said for name in names_after_articles(source)]
-    assert named == [("calls.py", "name"), ("codec.py", "type(value).__name__")]  # century, int
+    assert sorted(set(named)) == [("calls.py", "name")]  # century and millennium
+
+
+def test_a_name_after_an_article_would_be_seen() -> None:
     assert names_after_articles('f"{n} rows have " f"a {column.name} that is lost"')
 
 

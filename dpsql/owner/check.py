@@ -520,7 +520,7 @@ def _questions(column: ColumnPolicy, name: str, dialect: Dialect) -> list[_Quest
         result.append(_Question("length", longer, column.name, place, what, fix=fix))
     if column.values is not None:
         listed = ", ".join(dialect.constant(Literal(v, column.type)) for v in column.values)
-        what = f"have values of {column.name} that are not listed: they are in no group."
+        what = f"have values of {column.name} that are not listed: in no group."
         unlisted, fix = f"{name} NOT IN ({listed})", "List it, or accept."
         result.append(_Question("values", unlisted, column.name, place, what, fix=fix))
     return result
