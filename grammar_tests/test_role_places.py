@@ -414,6 +414,40 @@ def test_two_roles_of_one_analyst_add_up(folder: Path, northern: dict[Any, Any])
         assert rows[0][1] == sum(northern.values()) < rows[0][0]
 
 
+MADE = {
+    "CREATE SYNTHETIC TABLE made OPTIONS(rows = 9) AS SELECT segment, vip FROM customers": (
+        "SELECT COUNT(*) AS n FROM made WHERE vip"
+    ),
+    "CREATE MODEL made OPTIONS(model_type = 'linear_reg', label = 'income') AS"
+    " SELECT income, vip FROM customers": "SELECT PREDICT(made, TRUE) AS p",
+}
+"""What an analyst made of columns before its roles were narrowed, and a text that reads it free."""
+
+
+@pytest.mark.full("opens a proxy for each item")
+@pytest.mark.parametrize("creation", MADE)
+def test_what_was_made_with_other_rights_is_refused(creation: str, proxy: Proxy) -> None:
+    """PRIVACY.md R105: a process that made it forgets it as others do, until rights are back."""
+    narrow, wide = proxy.policy, replace(proxy.policy, roles=())
+    free = request(MADE[creation], None, "bob")
+    proxy.adopt(wide)
+    proxy.ask(request(creation, "1", "bob"))
+    before = proxy.ask(free).rows
+    for policy, analyst_has in ((narrow, False), (wide, True), (narrow, False)):
+        proxy.adopt(policy)
+        if analyst_has:
+            assert proxy.ask(free).rows == before
+            continue
+        with pytest.raises(Refused) as refused:
+            proxy.ask(free)
+        assert refused.value.reason is Reason.UNKNOWN_NAME
+    with patch("dpsql.answering.paid_names.rights_of", lambda _policy, _analyst: ""):  # the twin
+        proxy.adopt(wide)
+        proxy.ask(free)
+        proxy.adopt(narrow)
+        assert proxy.ask(free).rows == before
+
+
 def texts_of(proxy: Proxy, *args: str) -> list[str]:
     """The texts that `dpsql history` lists, newest first."""
     opened: Any = nullcontext(proxy)

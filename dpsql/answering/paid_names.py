@@ -3,6 +3,9 @@
 A name lasts as long as the data. Its object is there as long as the policy says the same of what
 its measurement reads. A free object, remembered under another name, is recorded too, up to a limit
 that protects the ledger. Beyond it, a name lasts as long as the process.
+
+Proof (PRIVACY.md R105). Objects are kept under the rights with which they were made or read. With
+other rights, their statements are planned again, and may be refused.
 """
 
 from __future__ import annotations
@@ -31,6 +34,7 @@ from dpsql.model.vocabulary import (
     Receipt,
     Request,
 )
+from dpsql.policy.restrict import rights_of
 from dpsql.preparation.compilation import Compiler
 from dpsql.preparation.question import Cost, account
 from dpsql.vault.vault import Vault
@@ -51,8 +55,8 @@ MOST_NAMES = 1_000
 MOST_FREE = 1_000
 """Limit on free entries about the names of one analyst, of one kind."""
 
-Owner: TypeAlias = tuple[str, str, int]
-"""An analyst, the policy's version, and the data version."""
+Owner: TypeAlias = tuple[str, str, str, int]
+"""An analyst with its rights, the policy's version, and the data version."""
 
 
 class PaidName(Protocol):
@@ -84,7 +88,8 @@ for entries without names. May raise `Refused`.
 
 def owner(compiler: Compiler, vault: Vault, analyst: str) -> Owner:
     """Return the present key of an analyst's names."""
-    return analyst, compiler.policy.version, vault.ledger.data_version()
+    policy = compiler.policy
+    return analyst, rights_of(policy, analyst), policy.version, vault.ledger.data_version()
 
 
 def request_of(entry: Entry) -> Request:
@@ -223,7 +228,7 @@ class PaidNames(Generic[T]):
         """Return the names after the entries of others, oldest first; the latest of a name
         counts.
         """
-        analyst, version, data = whose
+        analyst, _rights, version, data = whose
         entries = _latest(vault, analyst, seen)
         names, waiting = dict(self._names.get(whose, {})), set[str]()
         for entry in reversed(entries):

@@ -5,6 +5,7 @@ Proof (PRIVACY.md R105). Proofs read the whole tables `beneath`; names are resol
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TypeAlias
 
 from dpsql.model.dataclass import replace
@@ -33,8 +34,20 @@ def rows_granted(policy: Policy, analyst: str, chain: Chain = ()) -> str:
     """Return which rows an analyst's roles grant, as one text; empty if they are all rows."""
     grants = _grants(policy, roles_of(policy, analyst, chain) or ())
     limited = {grant.table for grant in grants if grant.rows is not None}
-    texts = [(g.table, sorted(g.columns), g.rows.text if g.rows else "") for g in grants]
-    return repr(sorted(text for text in texts if text[0] in limited)) if limited else ""
+    return _texts(grant for grant in grants if grant.table in limited) if limited else ""
+
+
+def rights_of(policy: Policy, analyst: str) -> str:
+    """Return all that an analyst's roles grant, as one text; empty where the policy has no roles.
+
+    What was kept for an analyst with other rights is not this analyst's (PRIVACY.md R105).
+    """
+    roles = roles_of(policy, analyst)
+    return "" if roles is None else _texts(_grants(policy, roles))
+
+
+def _texts(grants: Iterable[Grant]) -> str:
+    return repr(sorted((g.table, sorted(g.columns), g.rows.text if g.rows else "") for g in grants))
 
 
 def restrict_policy(policy: Policy, names: Roles | None) -> Policy:
