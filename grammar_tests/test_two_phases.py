@@ -25,6 +25,7 @@ from dpsql.model.algebra import Filter
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.notices import Empty, Hidden
 from dpsql.model.query_options import KeyAim
+from dpsql.model.tree import Kind
 from dpsql.model.vocabulary import ATTO, NANO, Mechanism, Noise, Policy
 from dpsql.model.walk import relations
 from dpsql.preparation import shown_keys
@@ -54,6 +55,12 @@ BOTH = BY_PLACE.format(
     "COUNT(DISTINCT customer_id) AS n, COUNT(*) AS r, SUM(EXTRACT(day FROM day)) AS s"
 )
 """Keys of which one person may have any number; nobody lists them."""
+FRACTIONS = {
+    kind: f"SELECT CAST(login_id - 24 * (login_id // 24) AS {kind}) / 8 AS m,"
+    " COUNT(DISTINCT customer_id) AS n"
+    " FROM logins GROUP BY m"
+    for kind in ("DOUBLE", "DECIMAL(9, 3)")
+}
 
 
 def opened(folder: Path, *changes: tuple[str, str]) -> Proxy:
@@ -97,6 +104,20 @@ def test_intervals_of_people_by_month_hold_the_truth(tmp_path: Path) -> None:
 @pytest.mark.full("measures neighbours or further data sets")
 def test_wrong_twin_of_one_release_misses_the_truth(tmp_path: Path, single: None) -> None:  # noqa: ARG001
     share, _ = held(tmp_path, BUYERS, 6)
+    assert share < 0.5
+
+
+@pytest.mark.full("measures neighbours or further data sets")
+@pytest.mark.parametrize("kind", FRACTIONS)
+def test_intervals_of_people_by_fractions_hold_the_truth(
+    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The wrong twin measures such keys in the release that shows them."""
+    share, shown = held(tmp_path / "two", FRACTIONS[kind], 8)
+    assert share >= 0.93
+    assert shown == 24
+    monkeypatch.setattr(shown_keys, "_WRITTEN", frozenset({Kind.INTEGER}))
+    share, _ = held(tmp_path / "one", FRACTIONS[kind], 3)
     assert share < 0.5
 
 
@@ -151,7 +172,7 @@ def test_both_phases_are_within_one_question(kind: str, aim: KeyAim) -> None:
 
 
 LARGE = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(keys = 'large')"
-QUESTIONS = (BUYERS, ROWS, BOTH)
+QUESTIONS = (BUYERS, ROWS, BOTH, *FRACTIONS.values())
 
 
 @pytest.mark.full("measures neighbours or further data sets")

@@ -28,7 +28,9 @@ from dpsql.model.vocabulary import Norm
 from dpsql.preparation.private_bounds import largest_epsilon
 from dpsql.preparation.question import Account
 
-_WRITTEN = frozenset({Kind.BOOLEAN, Kind.INTEGER, Kind.VARCHAR, Kind.DATE, Kind.TIMESTAMP})
+_WRITTEN = frozenset(
+    {Kind.BOOLEAN, Kind.INTEGER, Kind.DECIMAL, Kind.DOUBLE, Kind.VARCHAR, Kind.DATE, Kind.TIMESTAMP}
+)
 """Types of keys whose released values are written into a statement exactly."""
 MANY = 64
 """Number of keys that stands for many."""
