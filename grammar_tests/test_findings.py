@@ -101,7 +101,9 @@ KEYS = 'finding = "key:orders", data_version = 1, at_most = 99999, reason = "no 
 @pytest.mark.full("measures neighbours or further data sets")
 def test_an_owner_accepts_what_is_clipped_and_no_broken_key(shop: Path) -> None:
     accepting(shop)
-    found = run(shop, "check", code=1).stdout
+    first = run(shop, "check", code=1)
+    found = first.stdout
+    assert "are not recorded. Recorded, they allow more joins" in first.stderr
     assert "warning: customers: " in found
     assert "id: bounds:customers.age" in found
     assert " of 1,899 rows have age" not in found
@@ -118,6 +120,7 @@ def test_an_owner_accepts_what_is_clipped_and_no_broken_key(shop: Path) -> None:
     assert "accepted: customers: " in whole.stdout
     assert "why: old people" in whole.stdout
     assert "but for what is accepted" in whole.stderr
+    assert "are not recorded" not in whole.stderr + run(shop, "check").stderr
 
 
 @pytest.mark.full("opens a proxy for each item")

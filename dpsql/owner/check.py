@@ -550,12 +550,13 @@ def unnamed_budgets_of(path: str) -> tuple[Charged, ...]:
 @dataclass(frozen=True, slots=True)
 class Checked:
     """Result of a check: findings with the owner's acceptances, whether recorded facts have lapsed,
-    and whether the policy's store is unusable.
+    whether the policy's store is unusable, and the facts that hold and are not recorded.
     """
 
     reviews: tuple[Reviewed, ...]
     facts_lapsed: bool
     store_unused: bool
+    unrecorded: frozenset[Fact]
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -583,16 +584,16 @@ def check_policy(path: str, *, record: bool = False, refresh: bool = False) -> C
         *policy_reminders(draft),
     )
     unused = draft.database.prepared is not None and policy.store is None
+    confirmed, identity = of_stored_rows(facts, policy), vouched_for(policy)
+    new = confirmed - policy.facts
     if not record and not draft.ledger.is_begun:
-        return Checked(
-            reviewed(findings, draft.accepted, FIRST_VERSION),
-            facts_lapsed=False,
-            store_unused=unused,
-        )
+        reviews = reviewed(findings, draft.accepted, FIRST_VERSION)
+        return Checked(reviews, facts_lapsed=False, store_unused=unused, unrecorded=new)
     with closing(open_ledger(draft.ledger)) as ledger:
         if refresh and record:
             ledger.refresh()
         if record:
-            ledger.record_facts(of_stored_rows(facts, policy), vouched_for(policy))
+            ledger.record_facts(confirmed, identity)
         reviews = reviewed(findings, draft.accepted, ledger.data_version())
-        return Checked(reviews, ledger.facts_lapsed(vouched_for(policy)), unused)
+        lapsed, recorded = ledger.facts_lapsed(identity), ledger.facts(identity)
+        return Checked(reviews, lapsed, unused, new - recorded)
