@@ -409,6 +409,8 @@ def test_wrong_twin_a_revocation_seen_at_restart_only_is_found(
         def remembered(own: StoredLedger, analyst: str) -> Chain:
             return seen[analyst] if analyst in seen else live(own, analyst)
 
+        with pytest.raises(AssertionError, match="dpsql user remove"):
+            cli(policy, "user", "revoke", "ana")
         cli(policy, "user", "revoke", "slow")
         assert not reach(proxy, "slow", COUNT)
         monkeypatch.setattr(StoredLedger, "chain", remembered)

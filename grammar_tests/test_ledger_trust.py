@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from dpsql.ledgers import LedgerPlace, store
 from dpsql.ledgers import book as book_module
 from dpsql.ledgers import chain as chain_module
-from dpsql.ledgers import store
+from dpsql.ledgers.open_ledger import open_ledger
 from dpsql.ledgers.sqlite import SqliteLedger, accept
 from dpsql.model.errors import LedgerError
 from dpsql.model.vocabulary import (
@@ -26,6 +27,29 @@ from grammar_tests.ledger_kit import LOSS, ask, charge, recall, used
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "dpsql.ledger"
+
+
+def test_only_the_ledger_of_the_policy_is_opened(path: Path) -> None:
+    """After a lost disk the empty folder is refused, and nothing begins there."""
+    kit.ask(SqliteLedger.open(str(path)), "q1")
+    only = SqliteLedger.open(str(path)).ledger_id()
+    place = LedgerPlace(str(path), id=only)
+    assert open_ledger(place).spent("default") == LOSS
+    for file in path.parent.iterdir():
+        file.unlink()
+    with pytest.raises(LedgerError, match="which \\[ledger\\] id names"):
+        open_ledger(place)
+    assert not list(path.parent.iterdir())
+    path.touch()
+    with pytest.raises(LedgerError, match="which"):
+        open_ledger(place)
+
+
+def test_wrong_twin_a_place_without_an_id_begins_at_zero(path: Path) -> None:
+    kit.ask(SqliteLedger.open(str(path)), "q1")
+    for file in path.parent.iterdir():
+        file.unlink()
+    assert open_ledger(LedgerPlace(str(path))).spent("default") == Loss(0)
 
 
 def delete_last(path: Path) -> None:

@@ -15,6 +15,7 @@ from decimal import Decimal
 from functools import partial
 from importlib import import_module
 from itertools import count
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +25,15 @@ from click.testing import CliRunner
 import dpsql
 from dpsql import accountants
 from dpsql.interfaces.cli import main as command_line
+from dpsql.interfaces.pgwire.telemetry import Telemetry
 from dpsql.ledgers.sqlite import SqliteLedger, accept
 from dpsql.ledgers.store import Patience
 from dpsql.model.dataclass import replace
 from dpsql.model.errors import LedgerError
+from dpsql.model.resources import Limits
 from dpsql.model.vocabulary import Budget, Cap, Loss
 from dpsql.policy import demo
+from dpsql.policy.draft import ServerSettings
 from dpsql.policy.load import load
 from dpsql.proxy import Proxy
 from examples.production.backup import back_up
@@ -160,11 +164,23 @@ def test_the_alerts_ask_for_metrics_that_the_page_explains() -> None:
         assert rule["expr"].count("(") == rule["expr"].count(")")
         assert rule["annotations"]["summary"]
     assert any(rule["expr"] == "dpsql_budget_used_ratio > 0.8" for rule in group["rules"])
+    rises = re.findall(r"increase\((dpsql_\w+(?:{[^~}]+})?)\[", str(group["rules"]))
+    alone = {"dpsql_refusals_total"}  # many of any reason, not the first one
+    counters = Telemetry(str).exposition()
+    assert {rise for rise in rises if f"\n{rise} 0\n" not in counters} == alone
     scraped = yaml.safe_load((FILES / "scrape.yml").read_text(encoding="utf-8"))
     (job,) = scraped["scrape_configs"]
     port = tomllib.loads(fenced("toml")[0])["server"]["metrics_port"]
     assert job["static_configs"] == [{"targets": [f"127.0.0.1:{port}"]}]
     assert f'up{{job="{job["job_name"]}"}}' in group["rules"][0]["expr"]
+
+
+def test_the_memory_of_the_unit_is_the_sum_of_the_page() -> None:
+    limits, server = Limits(), ServerSettings()
+    workers, gigabytes = server.workers, lambda text: int(text.removesuffix("GB"))
+    most = gigabytes(server.memory) + 2 * workers * gigabytes(limits.memory) + workers + 0.6
+    assert f"{ceil(most)} GB" in TEXT
+    assert unit()["Service"]["MemoryMax"] == f"{ceil(most)}G"
 
 
 # --- backup and restore ---

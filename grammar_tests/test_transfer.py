@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -143,6 +144,11 @@ def test_verify_and_export_tell_what_is_recorded(used: Path) -> None:
     shown = run(used, "verify").output
     assert "whole up to entry 3" in shown
     assert "default: " in shown
+    own_id = re.search("Its id is ([0-9a-f]{32})", shown)
+    assert own_id
+    text = used.read_text()
+    used.write_text(text.replace("[ledger]", f'[ledger]\nid = "{own_id[1]}"'))
+    assert run(used, "verify").output == shown
     entries = [json.loads(line) for line in run(used, "export").output.splitlines()]
     assert [entry["kind"] for entry in entries] == ["opened", "limit", "charge", "answer"]
     assert entries[-1]["hash"] in shown

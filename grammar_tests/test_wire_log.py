@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 import os
+import re
 import signal
 from collections.abc import Iterator
 from contextlib import suppress
@@ -169,6 +170,7 @@ def test_metrics_tell_answers_refusals_budgets_and_engines(served: Door) -> None
     assert "dpsql_connections 1\n" in told
     (used,) = [line for line in told.splitlines() if line.startswith("dpsql_budget_used_ratio{")]
     assert 0 < float(used.split()[-1]) < 1
+    assert re.search(r"^dpsql_ledger_spent 0\.0", told, re.MULTILINE)
     assert "seconds" not in told
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -149,6 +150,9 @@ def test_who_is_taken_off_the_list_is_put_out(
         with pytest.raises(psycopg.OperationalError, match="may no longer log in"):
             asked_on(client)
         assert kept.execute("SELECT 1").fetchone() == (1,)
+    lines = [json.loads(line) for line in place.door.lines]
+    assert [x["user"] for x in lines if x["event"] == "user_removed"][-1:] == ["bob"]
+    assert [x["user"] for x in lines if x["event"] == "session_ended"] == ["bob"]
 
 
 @pytest.mark.full("opens servers or connects clients")

@@ -298,10 +298,14 @@ class Stopped:
 
 @dataclass(frozen=True, slots=True)
 class LedgerPlace:
-    """Place of a ledger: a file `path`; or a server `url`, with this host's mark beside `path`."""
+    """Place of a ledger: a file `path`; or a server `url`, with this host's mark beside `path`.
+
+    With an `id` no other ledger is opened there, and none is begun.
+    """
 
     path: str
     url: str = ""
+    id: str = ""
 
     @property
     def is_begun(self) -> bool:

@@ -9,7 +9,8 @@ from dpsql.ledgers import LedgerPlace
 from dpsql.ledgers.ledger_store import Store
 from dpsql.ledgers.sqlite import SqliteLedger, StoredLedger, accept_store
 from dpsql.ledgers.store import Patience, SqliteStore
-from dpsql.model.errors import MissingExtra
+from dpsql.model.dataclass import replace
+from dpsql.model.errors import LedgerError, MissingExtra
 
 
 def store_at(place: LedgerPlace) -> Store:
@@ -24,11 +25,22 @@ def store_at(place: LedgerPlace) -> Store:
 
 
 def open_ledger(place: LedgerPlace) -> StoredLedger:
-    """Open the ledger at a place, created if there is none, and verify it.
+    """Open the ledger at a place, created if there is none and the place has no id, and verify it.
 
     Raises LedgerError or `MissingExtra`.
     """
-    return (StoredLedger if place.url else SqliteLedger).over(store_at(place))
+    if not place.id:
+        return (StoredLedger if place.url else SqliteLedger).over(store_at(place))
+    ledger = open_ledger(replace(place, id="")) if place.is_begun else None
+    if ledger is not None and ledger.ledger_id() == place.id:
+        return ledger
+    if ledger is not None:
+        ledger.close()
+    raise LedgerError(
+        f"The ledger {place.path} is not {place.id}, which [ledger] id names. Mount its disk, or "
+        "restore a backup. To start from nothing, lower the budgets by all that was spent, then "
+        "remove the id."
+    )
 
 
 def accept_ledger(place: LedgerPlace) -> None:

@@ -411,7 +411,7 @@ def _ledger(reader: Reader) -> LedgerPlace:
         wrong = "A ledger on a server has an address postgresql://HOST/DATABASE."
     if wrong is not None:
         reader.fail("url", wrong, "See dpsql help ledger.")
-    return LedgerPlace(values["path"], url)
+    return LedgerPlace(values["path"], url, values.get("id", ""))
 
 
 UNCUT = ("max_groups_per_unit", "max_rows_per_group")

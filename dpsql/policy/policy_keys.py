@@ -236,6 +236,7 @@ KEYS: dict[str, tuple[PolicyKey, ...]] = {
     "ledger": (
         PolicyKey("path", "where spending is recorded; default `<path>`", Reader.place, needed=True),
         PolicyKey("url", "a PostgreSQL that keeps it, for several hosts: `postgresql://HOST/DATABASE`, without a password; the mark is `PATH.mark` (`dpsql help ledger`)", Reader.text),
+        PolicyKey("id", "the id of the ledger, from `dpsql ledger verify`: an empty folder, or another ledger, is then refused", Reader.text),
         PolicyKey("clock", "`\"trusted\"`: nobody but the owner sets this machine's clock, as `lifetime = \"unbounded\"` requires", one_of("trusted")),
     ),
     "check": (

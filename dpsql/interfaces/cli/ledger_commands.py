@@ -28,11 +28,12 @@ def ledger() -> None:
 @ledger.command()
 @with_policy
 def verify(settings: CommandSettings) -> None:
-    """Check every entry and answer, and show up to which entry the record is whole."""
+    """Check every entry and answer, and show up to which entry the record is whole, and its id."""
     with _opened(settings) as (_, own_ledger):
         own_ledger.verify()
         with own_ledger.whole() as (_, book):
             _show(book.state)
+            click.echo(f"Its id is {book.state.ledger}.")
 
 
 @ledger.command("copy")

@@ -210,6 +210,11 @@ def revoke(settings: CommandSettings, agent: str, *, reason: str) -> None:
     """End the delegation to AGENT at once, also in a running server; no charge is undone."""
     draft = _draft(settings)
     agents = _delegations(draft)
+    if agent in {who for who, _ in draft.analysts}:
+        raise click.UsageError(
+            f"{printable(agent)} is an analyst, and no agent. End the logins: dpsql user remove. "
+            "End the charges: dpsql user stop."
+        )
     if agent not in agents:
         raise unknown_name("agent", agent, sorted(agents))
     with closing(_open_ledger(draft)) as ledger:

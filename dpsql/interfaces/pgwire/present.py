@@ -62,6 +62,9 @@ class Present:
         for pot in unnamed_budgets(proxy.ledger, proxy.policy.budgets):
             spent = loss_text(pot.spent, pot.accountant)
             yield "unnamed_budget", {"budget": pot.budget, "spent": spent}
+        if not proxy.ledger.budgets():
+            fix = "If this ledger is not new, stop the server and restore a backup"
+            yield "ledger_empty", {"level": "warning", "fix": fix}
         if facts_lapsed(proxy.policy, proxy.ledger):
             fix = "Plans and prices do without recorded facts until: dpsql check --record"
             yield "facts_lapsed", {"fix": fix}
@@ -79,8 +82,9 @@ class Present:
             return False
 
     def gauges(self) -> list[tuple[str, str, float]]:
-        """Return the used share of each budget, and the load of the engine. Raises
-        `LedgerError`.
+        """Return the used share of each budget, all spending, and the load of the engine.
+
+        Spending never falls, unless another ledger was begun or restored. Raises `LedgerError`.
         """
         used = [
             (
@@ -91,7 +95,12 @@ class Present:
             for pot, spent, limit in self.proxy.budgets()
         ]
         load = engine_load(self.proxy)
-        return [*used, *((f"engine_{name}", "", float(value)) for name, value in load.items())]
+        spent = ("ledger_spent", "", self.proxy.ledger.spent(None).amount / 1e9)
+        return [
+            *used,
+            spent,
+            *((f"engine_{name}", "", float(value)) for name, value in load.items()),
+        ]
 
     def credential(self, users: Users, name: str) -> Verifier | ByCertificate | None:
         """Return the login method of a user, or None if it may not log in."""

@@ -124,6 +124,7 @@ class Server:
         self._pacer = present.pacer(partial(telemetry.event, "ran"))
         self._bytes = ServerBytes(limits, len(present.proxy.policy.analysts))
         self._stopping = False
+        self._admitted: frozenset[str] | None = None
         self._requests = Counter[str]()
         self._pool = _started(min(MAX_THREADS, limits.max_connections))
 
@@ -156,6 +157,7 @@ class Server:
             try:
                 new, warnings = await asyncio.to_thread(_warned, self._renewed)
             except DpsqlError as error:
+                self._telemetry.count("reloads_failed")
                 self._telemetry.event("reload_failed", why=str(error))
                 return
             old, self.present, self._seen = self.present, new, new.proxy.accepted
@@ -378,6 +380,7 @@ class Server:
                     self._seen = recorded
                     await self.renew()
                 users = await asyncio.to_thread(self.present.users)
+                self._log_users(users)
             except (OSError, ValueError) as error:
                 self._telemetry.event("users_unreadable", kind=type(error).__name__)
                 continue
@@ -386,7 +389,17 @@ class Server:
                 continue
             for visit in tuple(self._visits.values()):
                 if not await asyncio.to_thread(self._may_stay, visit, users):
+                    ended = {"connection": visit.number, "user": visit.analyst}
+                    self._telemetry.event("session_ended", **ended)
                     visit.task.cancel("the user may no longer log in")
+
+    def _log_users(self, users: Users) -> None:
+        """Log who may log in since the last look, and who no longer may."""
+        admitted = frozenset(name for name, user in users.items() if not user.disabled)
+        before, self._admitted = self._admitted, admitted
+        for name in sorted(admitted ^ (admitted if before is None else before)):
+            change = "user_admitted" if name in admitted else "user_removed"
+            self._telemetry.event(change, user=name)
 
     def _may_stay(self, visit: _Visit, users: Users) -> bool:
         """Test whether the login of a visit still counts."""

@@ -22,6 +22,15 @@ Gauge: TypeAlias = tuple[str, str, float]
 
 _CONTENT = "text/plain; version=0.0.4; charset=utf-8"
 _LONGEST_LINE = 4096
+ALERTED = (
+    ("answers", 'kind="failed"'),
+    ("failed_logins", ""),
+    ("refusals", 'reason="budget-exhausted"'),
+    ("refusals", 'reason="limit-changed"'),
+    ("reloads_failed", ""),
+    ("workers_lost", ""),
+)
+"""Counters that begin at 0: an alert on an increase sees only what was there before."""
 _SECONDS = 5.0
 
 
@@ -38,7 +47,7 @@ class Telemetry:
         self._write = write
         self._about = {"database": database} if database else {}
         self.open_connections = 0
-        self._counts: Counter[tuple[str, str]] = Counter()
+        self._counts: Counter[tuple[str, str]] = Counter(dict.fromkeys(ALERTED, 0))
         self._others = list[Telemetry]()
 
     def make_part(self, database: str) -> Telemetry:

@@ -25,7 +25,10 @@ def context(certificate: str, key: str, client_ca: str | None = None) -> ssl.SSL
     try:
         spoken.load_cert_chain(certificate, key)
     except (OSError, ssl.SSLError):
-        raise Unreachable("The certificate or its key cannot be read. Check the policy.") from None
+        raise Unreachable(
+            "The certificate or its key cannot be read, or they do not fit each other. Check the "
+            "policy."
+        ) from None
     if client_ca is not None:
         try:
             spoken.load_verify_locations(client_ca)
