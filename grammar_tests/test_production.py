@@ -177,8 +177,8 @@ def test_the_alerts_ask_for_metrics_that_the_page_explains() -> None:
 
 def test_the_memory_of_the_unit_is_the_sum_of_the_page() -> None:
     limits, server = Limits(), ServerSettings()
-    workers, gigabytes = server.workers, lambda text: int(text.removesuffix("GB"))
-    most = gigabytes(server.memory) + 2 * workers * gigabytes(limits.memory) + workers + 0.6
+    own, each = (int(text.removesuffix("GB")) for text in (server.memory, limits.memory))
+    most = own + 2 * server.workers * each + server.workers + 0.6
     assert f"{ceil(most)} GB" in TEXT
     assert unit()["Service"]["MemoryMax"] == f"{ceil(most)}G"
 

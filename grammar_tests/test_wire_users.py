@@ -21,6 +21,7 @@ from dpsql.interfaces.pgwire.present import Present
 from dpsql.policy.draft import ServerSettings as Limits
 from dpsql.proxy import Proxy
 from grammar_tests.proxy_kit import shop
+from grammar_tests.waiting import until
 from grammar_tests.wire_kit import PASSWORD, Door, opened
 
 PEM = serialization.Encoding.PEM
@@ -146,13 +147,19 @@ def test_who_is_taken_off_the_list_is_put_out(
         connect(place, password=PASSWORD) as kept,
         connect(place, user="bob", password=PASSWORD) as client,
     ):
+        until(lambda: logged(place, "user_admitted"))
         del place.users["bob"]
         with pytest.raises(psycopg.OperationalError, match="may no longer log in"):
             asked_on(client)
         assert kept.execute("SELECT 1").fetchone() == (1,)
+    assert logged(place, "user_removed")[-1:] == ["bob"]
+    assert logged(place, "session_ended") == ["bob"]
+
+
+def logged(place: Place, event: str) -> list[str]:
+    """Names of the users of an event in the log."""
     lines = [json.loads(line) for line in place.door.lines]
-    assert [x["user"] for x in lines if x["event"] == "user_removed"][-1:] == ["bob"]
-    assert [x["user"] for x in lines if x["event"] == "session_ended"] == ["bob"]
+    return [line["user"] for line in lines if line["event"] == event]
 
 
 @pytest.mark.full("opens servers or connects clients")

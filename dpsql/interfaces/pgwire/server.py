@@ -139,6 +139,8 @@ class Server:
 
     def attend(self) -> None:
         """Check for changes by the owner from now on."""
+        with suppress(OSError, ValueError):  # the watch tells of it
+            self._log_users(self.present.users())
         self._keeper = asyncio.create_task(self._watched())
 
     @property
@@ -389,8 +391,7 @@ class Server:
                 continue
             for visit in tuple(self._visits.values()):
                 if not await asyncio.to_thread(self._may_stay, visit, users):
-                    ended = {"connection": visit.number, "user": visit.analyst}
-                    self._telemetry.event("session_ended", **ended)
+                    self._telemetry.event("session_ended", user=visit.analyst)
                     visit.task.cancel("the user may no longer log in")
 
     def _log_users(self, users: Users) -> None:
