@@ -1,12 +1,13 @@
 """Charges per second and their latency, beside a bare insert with the same pragmas.
 
-    python benchmarks/ledger.py [CHARGES [postgresql://…]]
+    python -m benchmarks.ledger [CHARGES [postgresql://…|postgres]]
 
 The bare insert is one row, one transaction, one fsync discipline, on a connection kept open: the
 least that a durable debit can cost here. The ledger adds its checks and its mark, which is two
 more fsyncs. Both take turns in the same folder. With the address of an empty database the same is
 measured on that server: a charge of a ledger there, beside a plain transaction of the same size.
-The last line is the start of a ledger of a million entries.
+`postgres` starts a PostgreSQL 15 of its own. The last line is the start of a ledger of a million
+entries.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from dpsql.ledgers.sqlite import SqliteLedger, StoredLedger, accept_store, utc_n
 from dpsql.ledgers.store import Patience
 from dpsql.model.errors import LedgerError
 from dpsql.model.vocabulary import Event, Loss, Mechanism, Noise, NoiseEvent, Sensitivity
+from grammar_tests import postgres_kit
 
 PART = NoiseEvent(Noise(Mechanism.DISCRETE_GAUSSIAN, Fraction(1000, 3)), Sensitivity(1, 0, 10))
 EVENT = Event((PART, PART))
@@ -172,6 +174,18 @@ def fill(store: Store) -> None:
 
 
 def main() -> None:
+    if sys.argv[2:] != ["postgres"]:
+        measure()
+        return
+    with postgres_kit.running(fsync="on") as server:
+        sys.argv[2] = (
+            f"postgresql://{postgres_kit.OWNER}@/{postgres_kit.DATABASE}?host={server.folder}"
+        )
+        measure()
+
+
+def measure() -> None:
+    """Print both tables."""
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 400
     on_server = len(sys.argv) > 2
     insert, debit = ("server insert", "server charge") if on_server else (*MAKERS,)[1::-1]

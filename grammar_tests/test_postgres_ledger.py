@@ -308,20 +308,27 @@ def test_a_charge_of_another_process_is_no_rollback_for_a_reader(
 
 
 FULL = """CREATE FUNCTION public.is_full() RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$
-BEGIN RAISE disk_full; END $$;
+BEGIN RAISE {}; END $$;
 ALTER TABLE dpsql_ledger.{} ADD CONSTRAINT has_room CHECK (public.is_full()) NOT VALID"""
 ROOM = """ALTER TABLE dpsql_ledger.{} DROP CONSTRAINT has_room; DROP FUNCTION public.is_full"""
 
 
-@pytest.mark.parametrize(("table", "charged"), [("entries", 0), ("answers", 1)])
+@pytest.mark.parametrize(
+    ("failure", "table", "charged", "message"),
+    [
+        ("disk_full", "entries", 0, "disk is full"),
+        ("disk_full", "answers", 1, "disk is full"),
+        ("serialization_failure", "entries", 0, "changed by another host"),
+    ],
+)
 def test_a_full_disk_charges_nothing_or_keeps_the_charge(
-    server: Postgres, tmp_path: Path, table: str, charged: int
+    server: Postgres, tmp_path: Path, failure: str, table: str, charged: int, message: str
 ) -> None:
-    """Without room for the charge nothing is recorded; without room for the answer it stays."""
+    """A charge that cannot be recorded is none; an answer that cannot be kept stays charged."""
     ledger = opened(server, tmp_path)
     with admin(server) as session:
-        session.execute(FULL.format(table))
-        with pytest.raises(LedgerError, match="disk is full"):
+        session.execute(FULL.format(failure, table))
+        with pytest.raises(LedgerError, match=message):
             ask(ledger, "q1")
         session.execute(ROOM.format(table))
     assert [entry.query_id for entry in ledger.history()] == ["q1"] * charged

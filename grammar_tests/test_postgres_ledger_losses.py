@@ -101,9 +101,11 @@ def test_a_promoted_standby_has_every_charge_or_fails_closed(
             postgres_kit.control(first, "start")
 
 
+@pytest.mark.parametrize("end", ["pg_cancel_backend", "pg_terminate_backend"])
 def test_a_commit_that_no_standby_confirmed_is_not_answered(
-    server: Postgres, tmp_path: Path
+    server: Postgres, tmp_path: Path, end: str
 ) -> None:
+    """The wait ends, or the connection, while COMMIT runs: it is recorded here alone."""
     ledger = opened(server, tmp_path)
     ledger.charge(charge("q1"))
     failed = list[LedgerError]()
@@ -116,9 +118,7 @@ def test_a_commit_that_no_standby_confirmed_is_not_answered(
 
     def stop_waiting() -> bool:
         with admin(server) as session:
-            session.execute(
-                "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
-            )
+            session.execute(f"SELECT {end}(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'")
         return bool(failed)
 
     with changed(server, "synchronous_standby_names", "nobody"):

@@ -34,7 +34,8 @@ from grammar_tests.simulation import (
 )
 
 SLICE = range(600)
-WHOLE = 100_000
+WHOLE = 500_000
+"""Seeds of a campaign over a file, and as many over a server: a million together."""
 HAPPENS = (
     "charged",
     "recalled",
