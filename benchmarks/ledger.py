@@ -6,8 +6,8 @@ The bare insert is one row, one transaction, one fsync discipline, on a connecti
 least that a durable debit can cost here. The ledger adds its checks and its mark, which is two
 more fsyncs. Both take turns in the same folder. With the address of an empty database the same is
 measured on that server: a charge of a ledger there, beside a plain transaction of the same size.
-`postgres` starts a PostgreSQL 15 of its own. The last line is the start of a ledger of a million
-entries.
+That one locks and replaces one row, as each must that follows the one before. `postgres` starts a
+PostgreSQL 15 of its own. The last line is the start of a ledger of a million entries.
 """
 
 from __future__ import annotations
@@ -82,15 +82,20 @@ def charging_on_server(folder: str, name: str) -> Callable[[int], object]:
 
 
 def inserting_on_server(folder: str, name: str) -> Callable[[int], object]:
-    """One row per transaction, on a connection kept open."""
+    """One row per transaction, and the row that it follows, on a connection kept open."""
     del folder
     opened = psycopg.connect(sys.argv[2], autocommit=True)
-    opened.execute("CREATE TABLE IF NOT EXISTS bare (text text)")
+    with suppress(psycopg.Error):
+        opened.execute("CREATE TABLE bare (text text)")
+        opened.execute("CREATE TABLE last (text text)")
+        opened.execute("INSERT INTO last VALUES ('')")
     text = encode_event(EVENT)
 
     def insert(n: int) -> None:
         opened.execute("BEGIN")
+        opened.execute("SELECT text FROM last FOR UPDATE")
         opened.execute("INSERT INTO bare VALUES (%s)", (f"{name}-{n}-{text}",))
+        opened.execute("UPDATE last SET text = %s", (f"{name}-{n}-{text}",))
         opened.execute("COMMIT")
 
     return insert

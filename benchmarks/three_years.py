@@ -3,16 +3,18 @@
     python -m benchmarks.three_years [--days 1095] [--charts 21] [--months 24] [--drills 50]
         [--analysts 10] [--every 1]
 
-A table of events gets a day's rows every day, and the owner refreshes it. A board of charts is
-asked every day, and analysts who come and go ask drill-downs. Everything goes through the real
-proxy and its ledger, by a clock that is set; noise comes from a seeded sampler.
+A table of events has rows of `months` closed months, and gets a day's rows every day; the owner
+refreshes it. A board of charts is asked every day, and analysts, of whom half are there in a month,
+ask drill-downs. Everything goes through the real proxy and its ledger, by a clock that is set;
+noise comes from a seeded sampler.
 
 `periods`: a unit is what one person did in one month. A chart is one statement for each month. The
 present month's budget is divided in advance: half over its days, a quarter for one last answer of
 each chart and for the month's cube. Answers are shared, so that the cube answers drill-downs by its
 keys. One of `OTHERS` drill-downs has another condition: it is charged to its month, or refused.
 `windows`: the budget of a person renews each month below a lifetime; a chart is one statement over
-all months. `neither`: the same without renewal. The first refused chart ends a day.
+all months. `neither`: the same without renewal, and with ten charts. The first refused chart ends
+a day.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
@@ -52,7 +54,7 @@ from grammar_tests.draws import Stream, pooled
 
 FIRST = date(2023, 11, 1)
 STARTED = 15
-"""Days of data when the board begins."""
+"""Day of the month, counted from 0, at which the board begins."""
 MONTHS = Calendar(Renewal.MONTH)
 KEYS = {"kind": ["a", "b", "c"], "place": ["x", "y"], "plan": ["free", "paid"]}
 VALUES = ("COUNT(*)", "SUM(minutes)", "COUNT(DISTINCT user_id)")
@@ -122,7 +124,7 @@ class Lasted:
 class World:
     """The data, the clock and the proxy of one policy."""
 
-    def __init__(self, folder: Path, policy: str, seed: int) -> None:
+    def __init__(self, folder: Path, policy: str, seed: int, months: int) -> None:
         self.dice = Random(seed)  # noqa: S311 - rows, and what is asked
         self.today = FIRST
         self._folder, self._loaded = folder, folder / "load.duckdb"
@@ -133,8 +135,13 @@ class World:
                 f" minutes INTEGER NOT NULL, {listed})"
             )
         (folder / "dpsql.toml").write_text(policy, "utf-8")
+        self.closed = [MONTHS.window_at(self.clock())]
+        for _ in range(months):
+            self.today = MONTHS.renewal_after(self.closed[-1])
+            self.closed.append(self.month)
+        self.closed.pop()
         self.today += timedelta(days=STARTED)
-        self.load(STARTED + 1)
+        self.load((self.today - FIRST).days + 1)
         draft = load(str(folder / "dpsql.toml"))
         engine = DuckDBEngine(draft.database, draft.limits)
         ledger = SqliteLedger.open(draft.ledger.path, clock=self.clock)
@@ -187,15 +194,15 @@ def within(month: str) -> str:
 
 
 @contextmanager
-def opened(period: str, renews: str, epsilon: str, query: str, analysts: int) -> Iterator[World]:
+def opened(period: str, renews: str, epsilon: str, query: str, scale: Scale) -> Iterator[World]:
     columns = "\n".join(f"{name} = {{ values = {values!r} }}" for name, values in KEYS.items())
-    names = [BOARD, *(f"analyst_{n}" for n in range(analysts))]
+    names = [BOARD, *(f"analyst_{n}" for n in range(scale.analysts))]
     listed = "\n".join(f'[analysts.{name}]\nbudget = "default"' for name in names)
     policy = _POLICY.format(
         period=period, columns=columns, epsilon=epsilon, query=query, renews=renews, analysts=listed
     )
     with tempfile.TemporaryDirectory() as folder:
-        world = World(Path(folder), policy, 1)
+        world = World(Path(folder), policy, 1, scale.months)
         with world.proxy:
             yield world
 
@@ -225,13 +232,15 @@ def affordable(share: int) -> Decimal:
 def over_periods(scale: Scale, report: Callable[[str], None] = print) -> Lasted:
     """A board whose budget is divided over the days of the present month in advance."""
     lasted, charts = Lasted(), CHARTS[: scale.charts]
-    with opened(_PERIOD, "share_answers = true", "4.0", "0.1", scale.analysts) as world:
+    with opened(_PERIOD, "share_answers = true", "4.0", "0.1", scale) as world:
         most = world.proxy.standings()[0].limit
         limit = most.amount
         daily = affordable(limit // (2 * 31 * len(charts)))
         final = affordable(limit // (4 * (len(charts) + 1)))
         first: dict[tuple[str, str], float] = {}
-        months = [world.month]
+        months = [*world.closed, world.month]
+        for month in world.closed:
+            _close(world, month, charts, final)
         for day in range(scale.days):
             if months[-1] != world.month:
                 _close(world, months[-1], charts, final)
@@ -290,8 +299,9 @@ def _drill(world: World, scale: Scale, months: Sequence[str], lasted: Lasted) ->
             conditions.append(f"minutes > {world.dice.randrange(60)}")
             about = "other drill-downs"
         sql = text(VALUES[0], tuple(KEYS), " AND ".join(conditions))
-        # Analysts come for a month and go.
-        analyst = f"analyst_{(number + len(months)) % scale.analysts}"
+        # One analyst comes each month, and one goes.
+        present = max(1, scale.analysts // 2)
+        analyst = f"analyst_{(number % present + len(months)) % scale.analysts}"
         answer = world.ask(sql, analyst)
         kind = "refused" if answer is None else "charged" if charged(answer) else "free"
         lasted.seen[f"{about}: {kind}"] += 1
@@ -313,7 +323,7 @@ def over_windows(scale: Scale, epsilon: str, query: str, lifetime: str = "") -> 
     """A board whose budget renews each month below a lifetime, or never."""
     lasted, charts = Lasted(), CHARTS[: scale.charts]
     renews = _RENEWS.format(lifetime=lifetime) if lifetime else ""
-    with opened("", renews, epsilon, query, scale.analysts) as world:
+    with opened("", renews, epsilon, query, scale) as world:
         most = [each.limit for each in world.proxy.standings()]
         for _ in range(scale.days):
             answers = []
@@ -335,6 +345,12 @@ def over_windows(scale: Scale, epsilon: str, query: str, lifetime: str = "") -> 
     return lasted
 
 
+def summary(lasted: Lasted) -> tuple[int, float, bool, str]:
+    """Return whole days, the worst ±, whether a limit was passed, and the answers by kind."""
+    seen = ", ".join(f"{count:,} {what}" for what, count in sorted(lasted.seen.items()))
+    return lasted.whole, lasted.worst, lasted.overspent, seen
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
@@ -354,12 +370,11 @@ def main() -> None:
         "periods, ε = 4 a month": partial(over_periods, scale),
         "windows, ε = 1 a month, 12 ever": partial(over_windows, scale, "1.0", "0.1", "12.0"),
         "neither, ε = 1": partial(over_windows, scale, "1.0", "0.1"),
+        "neither, ε = 1, ten charts": partial(
+            over_windows, replace(scale, charts=10), "1.0", "0.1"
+        ),
     }
-    rows = []
-    for name, run in runs.items():
-        lasted = run()
-        seen = ", ".join(f"{count:,} {what}" for what, count in sorted(lasted.seen.items()))
-        rows.append((name, lasted.whole, lasted.worst, lasted.overspent, seen))
+    rows = [(name, *summary(run())) for name, run in runs.items()]
     header = (
         "budget",
         "days with the whole board",

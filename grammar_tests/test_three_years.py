@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.three_years import Scale, over_periods, over_windows
+from benchmarks.three_years import Scale, over_periods, over_windows, summary
 from dpsql.ledgers import debits
 
 Patch = pytest.MonkeyPatch
@@ -16,6 +16,7 @@ def be_silent(_text: str) -> None:
 
 def check_periods(scale: Scale) -> None:
     lasted = over_periods(scale, be_silent)
+    print(*summary(lasted))  # noqa: T201 - for the report
     assert lasted.whole == scale.days
     assert lasted.worst <= 1.1
     assert not lasted.overspent

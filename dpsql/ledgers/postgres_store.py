@@ -212,7 +212,8 @@ class PostgresStore:
     def transaction(self, opened: Any, *, write: bool) -> Iterator[Sequence[str]]:
         """Run one transaction that holds the head's lock if it writes, or reads one snapshot."""
         try:
-            earlier_mark = self.read_mark()  # before the snapshot, after which others may move it
+            # Others may move the mark after a snapshot; under the lock they have done so.
+            earlier_mark = None if write else self.read_mark()
             self._begin(opened, _WRITE if write else _READ)
             opened.mark = self.read_mark() if write else earlier_mark
             if write:
@@ -405,6 +406,7 @@ class PostgresStore:
 
 
 _BATCH = 5_000
+_MOST_WRITES = 1_000
 _WAITS = (0.05, 0.2, 0.5, 1.0, 2.0, 4.0)
 """Seconds between attempts to reach a server again."""
 
@@ -413,7 +415,7 @@ class _Server:
     """The connection of this process, and what its transaction read of the head and the server."""
 
     def __init__(self, connection: psycopg.Connection[Any]) -> None:
-        self.warnings = list[str]()
+        self.warnings, self._writes = list[str](), list[bytes]()
         self.close: Callable[[], object] = lambda: None
         self.clock = datetime.min.replace(tzinfo=UTC)
         self.head: tuple[int, bytes, str] | None = None
@@ -425,6 +427,7 @@ class _Server:
         self.close()
         self._connection, self.close = connection, close_with(self, connection)
         self._process, warnings = os.getpid(), self.warnings
+        self._writes.clear()
 
         def note(notice: Any) -> None:
             if notice.severity_nonlocalized == "WARNING":
@@ -448,11 +451,28 @@ class _Server:
 
     def commit(self) -> bool:
         """Commit, and return whether the server did so. Raises psycopg.Error."""
-        return bool(self._connection.execute(b"COMMIT").statusmessage == "COMMIT")
+        cursor = self._send(b"COMMIT")
+        while cursor.nextset():
+            pass
+        return bool(cursor.statusmessage == "COMMIT")
 
     def execute(self, sql: str, values: Sequence[Any] = (), /) -> Any:
-        """Run one statement with `?` for each value."""
-        return self._connection.execute(sql.replace("?", "%s").encode(), values)
+        """Run one statement with `?` for each value.
+
+        One that reads nothing waits for the next that does, or the commit: one round trip for all.
+        """
+        text = sql.replace("?", "%s")
+        if text.startswith("SELECT"):
+            self._send(b"")
+            return self._connection.execute(text.encode(), values)
+        self._writes.append(psycopg.ClientCursor(self._connection).mogrify(text, values).encode())
+        return self._send(b"") if len(self._writes) >= _MOST_WRITES else None
+
+    def _send(self, last: bytes) -> Any:
+        """Run the statements that wait, and a last one, in one round trip."""
+        batch = b";".join((*self._writes, last))
+        self._writes.clear()
+        return self._connection.execute(batch) if batch else None
 
     def begin(self, batch: str) -> None:
         """Begin a transaction, and read the head and the server's settings."""
@@ -464,6 +484,7 @@ class _Server:
 
     def roll_back(self) -> None:
         """End a transaction that did not commit."""
+        self._writes.clear()
         with suppress(psycopg.Error):
             if self._connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
                 self._connection.execute(b"ROLLBACK")
