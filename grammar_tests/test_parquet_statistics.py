@@ -18,6 +18,9 @@ import pytest
 from dpsql.engines.duckdb import parquet_statistics, parquet_values
 from dpsql.engines.duckdb.files import CannotOpen, Sources
 from dpsql.engines.duckdb.hardening import private
+from dpsql.engines.spark.spark_engine import SparkEngine
+from dpsql.model.errors import Unreachable
+from dpsql.model.resources import Database, Limits
 from grammar_tests.parquet_footers import (
     LEAST,
     MOST,
@@ -27,6 +30,7 @@ from grammar_tests.parquet_footers import (
     Struct,
     with_statistics,
 )
+from grammar_tests.spark_kit import running
 
 VALUES: tuple[tuple[pa.DataType, list[Any]], ...] = (
     (pa.string(), ["", "a", "\u00e91", "\u00e92", "zed", r"\xC3", "z" * 70]),
@@ -152,6 +156,25 @@ def test_texts_in_the_order_of_signed_bytes_are_refused(
     monkeypatch.setattr(parquet_values, "require_true_statistics", lambda *_all: None)
     with closing(private(sources, "500MB").connection) as twin:
         assert twin.execute("SELECT COUNT(*) FROM t WHERE x >= '\u00e9'").fetchone() != (1,)
+
+
+@pytest.mark.full("opens servers or connects clients")
+def test_a_spark_server_reads_no_such_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "people.parquet"
+    pq.write_table(pa.table({"x": ["abc", "\u00e9t\u00e9", "zed"]}), path)
+    asked = 'SELECT COUNT(*) FROM "people" WHERE "x" >= \'\u00e9\''
+    with running(workers=0) as sail:
+        database = Database("spark", files=(("people", str(path)),), settings=(("url", sail.url),))
+        with closing(SparkEngine(database, Limits(memory="2GB"))) as true:
+            assert true.schema().table("people") is not None
+            assert true.rows(asked) == [(1,)]
+        with_statistics(path, other(Random(0), "old", []))  # noqa: S311
+        with closing(SparkEngine(database, Limits(memory="2GB"))) as wrong:
+            with pytest.raises(Unreachable, match="statistics"):
+                wrong.schema()
+            monkeypatch.setattr(SparkEngine, "verify", lambda _engine: None)
+            assert wrong.schema().table("people") is not None
+            assert wrong.rows(asked) == [(0,)]  # one person's name decides whether it counts
 
 
 @pytest.mark.parametrize(("kind", "values"), VALUES)

@@ -14,6 +14,7 @@ and without them. NaN is apart, as everywhere. Bloom filters have one form, and 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from typing import Any
 
 import _duckdb as duckdb
@@ -51,6 +52,19 @@ def require_true_statistics(
             raise CannotOpen(why) from None
         if wrong:
             raise CannotOpen("statistics")
+
+
+def require_true_statistics_of(paths: Sequence[str]) -> None:
+    """Raise `CannotOpen` if Parquet files that another engine reads have wrong statistics."""
+    with closing(duckdb.connect(":memory:")) as connection:
+        for path in paths:
+            source = f"read_parquet({text(path)}, hive_partitioning = false)"
+            try:
+                described = connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()
+            except duckdb.Error:
+                raise CannotOpen("values") from None
+            layout = [(column, kind) for column, kind, *_others in described]
+            require_true_statistics(connection, layout, [path])
 
 
 def _columns(layout: Sequence[tuple[str, str]]) -> Iterator[tuple[str, str, str]]:

@@ -25,11 +25,15 @@ WHY = {
     "settings": "does not take the settings of a session that every proof leans on",
     "values": "is to read texts that are not UTF-8, or times outside of years 1 to 9999, on which"
     " statements fail; write NULL for them into the files",
+    "statistics": "is to read files whose statistics their values break, as old writers state them;"
+    " write them anew, as by DuckDB's COPY",
     "untrusted": "does not compute as Spark 3.5 does, so that no proof holds on it",
 }
 _URL = re.compile(r"sc://[^;]+(;/?|/;use_ssl=(true|false))?")
 _HIDDEN = f"A token stands in no policy: give it in {TOKEN}, or in a token_file with mode 0600."
 _TEXTS = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
+_MAGIC = b"PAR1"
+"""First bytes of a Parquet file."""
 _OTHERS = 0o077
 """Mode bits of the group and of others."""
 
@@ -109,6 +113,16 @@ def stamp_files(files: tuple[tuple[str, str], ...]) -> Signature:
     """Return the data version on disk now. Raises `OSError` if a file is missing."""
     read = [file for _table, path in files for file in _files_in(Path(path))]
     return tuple((str(file), *_stamp(file)) for file in read)
+
+
+def parquet_files(path: str) -> list[str]:
+    """Return the Parquet files of a table. Raises `OSError` if a file is missing."""
+    return [str(file) for file in _files_in(Path(path)) if _has_magic(file)]
+
+
+def _has_magic(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(len(_MAGIC)) == _MAGIC
 
 
 def _files_in(path: Path) -> list[Path]:

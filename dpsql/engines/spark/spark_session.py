@@ -17,8 +17,16 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from dpsql.engines.duckdb.files import CannotOpen
+from dpsql.engines.duckdb.parquet_statistics import require_true_statistics_of
 from dpsql.engines.reading_worker import CannotRead, DataMoved
-from dpsql.engines.spark.spark_server import Signature, SparkSettings, is_open, stamp_files
+from dpsql.engines.spark.spark_server import (
+    Signature,
+    SparkSettings,
+    is_open,
+    parquet_files,
+    stamp_files,
+)
 from dpsql.engines.spark.statements import KEY, in_backticks
 
 TAG = "dpsql"
@@ -148,23 +156,27 @@ class SparkReading:
         return _query(self._session, sql, parameters or {})
 
     def verify(self, path: str) -> None:
-        """Raise `CannotRead` if a file has values on which a reader or a function fails."""
+        """Raise `CannotRead` if a file has values on which a reader or a function fails, or wrong
+        statistics, by which a server skips rows (PRIVACY.md R100).
+        """
         tests = [
             _FAILING[kind].format(in_backticks(name))
             for name, kind in self.columns(f"SELECT * FROM parquet.{in_backticks(path)}")
             if kind in _FAILING
         ]
-        if not tests:
-            return
-        counting = f"SELECT {', '.join(tests)} FROM parquet.{in_backticks(path)}"
         try:
-            (counts,) = self.run(counting).to_pylist()
+            rows = f"SELECT {', '.join(tests)} FROM parquet.{in_backticks(path)}"
+            counts = self.run(rows).to_pylist()[0].values() if tests else ()
         except DataMoved:
             raise
         except Exception:  # noqa: BLE001 - its text may quote data
             raise CannotRead("values") from None
-        if any(counts.values()):
+        if any(counts):
             raise CannotRead("values")
+        try:
+            require_true_statistics_of(parquet_files(path))
+        except CannotOpen as error:
+            raise CannotRead(error.why) from None
 
     def back(self) -> None:
         """Do nothing: a statement does not change the session's state."""
