@@ -16,19 +16,28 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import TypeAlias
 
-from dpsql.compiler.aggregates.candidates import coarser, grid_of_candidates, grid_over, value_on
+from dpsql.compiler.aggregates.candidates import (
+    CELLS,
+    coarser,
+    grid_of_candidates,
+    grid_over,
+    value_on,
+)
 from dpsql.compiler.aggregates.constant import one_value
 from dpsql.compiler.aggregates.recipe import BoundedCall, Recipe, no_distinct, rows_of_unit
 from dpsql.compiler.plan.lattices import ChoiceQuery, ContributedRows, Grid, Histogram
 from dpsql.mechanisms.scores import MOST_STEPS, Aim, Most, Rank, Reached
+from dpsql.model.dataclass import replace
 from dpsql.model.errors import Reason, Refused
-from dpsql.model.tree import Expression, Literal, Ref
+from dpsql.model.tree import BOOLEAN, Expression, Literal, Ref, scalar, when
 
 HALF = Fraction(1, 2)
 SCANNED = 1 << 12
 """Largest number of cells of a scan: each cell is a draw, in every group."""
 SHIFT = 2
 """Place of the shift of a rank among the arguments. No engine has it, and no analyst writes it."""
+NULLS = 3
+"""Place of the mark that NULL is greater than all values, which only ranks of windows have."""
 LOWEST, HIGHEST = Rank(0, 2, 1), Rank(2, 2, -1)
 
 
@@ -52,7 +61,24 @@ def _quantile(bounded: BoundedCall) -> Choices:
     p, d = alpha.numerator, alpha.denominator
     offset = round(2 * d * _constant_of(bounded, SHIFT)) - 1
     aim = Rank(2 * (d - p), 2 * d, -offset) if falling else Rank(2 * p, 2 * d, offset)
-    return _of_rows(bounded, grid_over(bounded), aim)
+    grid = grid_over(bounded)
+    (choice,) = _of_rows(bounded, grid, aim)
+    if len(bounded.call.args) <= NULLS:
+        return (choice,)
+    return (replace(choice, histogram=_with_null(choice.histogram, bounded)),)
+
+
+def _with_null(histogram: Histogram, bounded: BoundedCall) -> Histogram:
+    """Return the histogram with one more cell, the last, which counts the rows without a value."""
+    grid, value = histogram.grid, histogram.argument
+    cells = coarser(grid, CELLS - 1)
+    wider = replace(cells, upper=cells.lower + (cells.cells + 1) * cells.width - 1)
+    try:
+        last, null = (Literal(grid.value(n), grid.kind) for n in (grid.upper, wider.upper))
+    except OverflowError:
+        raise Refused(Reason.UNBOUNDED_INPUT, bounded.call.span) from None
+    parts = scalar("is_null", value, kind=BOOLEAN), null, value.gt(last), last, value
+    return replace(histogram, argument=scalar("case", *parts, kind=grid.kind), grid=wider)
 
 
 def _falls(bounded: BoundedCall) -> bool:
@@ -89,7 +115,13 @@ def _extreme(bounded: BoundedCall, aim: Rank) -> Choices:
 
 
 def _value(bounded: BoundedCall, parts: tuple[Ref, ...]) -> Expression:
-    return value_on(grid_over(bounded), parts[0], bounded.call.type)
+    grid = grid_over(bounded)
+    value = value_on(grid, parts[0], bounded.call.type)
+    if len(bounded.call.args) <= NULLS:
+        return value
+    cells = coarser(grid, CELLS - 1)
+    null = cells.value(cells.lower + cells.cells * cells.width)
+    return when(value.lt(Literal(null, grid.kind)), value, None, bounded.call.type)
 
 
 def _end(aim: Rank) -> Recipe:

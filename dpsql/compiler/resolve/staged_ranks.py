@@ -9,13 +9,14 @@ With n rows in a partition, a row's value x and p strictly between 0 and 1:
 
 Equal values have equal ranks there, so this holds with ties. The quantile is released first, and
 each row is compared with that of its partition. A descending order mirrors all of it. The order has
-one key, which is never NULL. The only row of a partition has no row of rank 0 to be compared with:
-PERCENT_RANK() < p is true of it in SQL, and may be false here.
+one key, which is never NULL, or NULL is one more value of it, greater than all others. The only row
+of a partition has no row of rank 0 to be compared with: PERCENT_RANK() < p is true of it in SQL,
+and may be false here.
 
 NTILE(k) is the number of the first tile whose end x does not pass. Tile i ends at the value of rank
 ⌈i·n/k⌉. SQL divides equal values at an end by chance. Here they share a tile, and the answer says
-so; whole numbers and days, of which many are equal, are refused. Where k does not divide n, an end
-may be one rank from that of SQL.
+so; whole numbers, days and NULL, of which many are equal, are refused. Where k does not divide n,
+an end may be one rank from that of SQL.
 
 Proof (PRIVACY.md R104).
 """
@@ -33,6 +34,7 @@ from dpsql.compiler.resolve.window_aggregates import (
     MOST_PARTS,
     WindowedAggregate,
     build_quantile,
+    has_greatest_null,
     lacks_null,
 )
 from dpsql.model.algebra import Aggregate, Field, Filter, Item, Measure, Project, Relation
@@ -47,6 +49,7 @@ from dpsql.model.tree import (
     Literal,
     Ref,
     WindowCall,
+    scalar,
 )
 from dpsql.model.vocabulary import Policy
 from dpsql.model.walk import both, map_children, map_inputs, refs
@@ -156,15 +159,17 @@ class _Edges:
             return None
         (key,) = window.order_by
         falls, value = key.descending, key.expression
+        nulls, span = self._has_null(value), window.span
         shift = part if window.function == "percent_rank" else Fraction(0)
         if function in ("le", "gt"):
-            edge = build_quantile(value, 1 - part, shift, falls=not falls, span=window.span)
+            edge = build_quantile(value, 1 - part, shift, falls=not falls, span=span, nulls=nulls)
         else:
-            edge = build_quantile(value, part, -shift, falls=falls, span=window.span)
+            edge = build_quantile(value, part, -shift, falls=falls, span=span, nulls=nulls)
         field = self._named(window, edge)
         compared = _COMPARED[window.function][function]
         compared = _MIRRORED[compared] if falls else compared
-        return replace(call, function=compared, args=(value, field.ref))
+        condition = replace(call, function=compared, args=(value, field.ref))
+        return _with_null(condition) if nulls else condition
 
     def _named(self, window: WindowCall, edge: AggregateCall) -> Field:
         named = window.partition_by, edge
@@ -173,12 +178,29 @@ class _Edges:
         return self.edges[named]
 
     def _is_rank(self, window: WindowCall, *functions: str) -> bool:
-        """Test for a rank of one of these functions by one value that is never NULL."""
+        """Test for a rank of one of these functions by one value, of which NULL is the greatest, or
+        which is never NULL.
+        """
         plain = replace(window, frame=None, filter=None) == window
         if window.function not in functions or len(window.order_by) != 1 or not plain:
             return False
-        value = window.order_by[0].expression
-        return lacks_null(value, self.windowed.window.input, self.policy)
+        (key,) = window.order_by
+        greatest = window.function != "ntile" and has_greatest_null(key)
+        return greatest or not self._has_null(key.expression)
+
+    def _has_null(self, value: Expression) -> bool:
+        return not lacks_null(value, self.windowed.window.input, self.policy)
+
+
+def _with_null(condition: Call) -> Call:
+    """Return a comparison of two values of which NULL is the greatest; it is never NULL."""
+    left, right = (scalar("is_null", side, kind=BOOLEAN) for side in condition.args)
+    above, below = (right, left) if condition.function in ("le", "lt") else (left, right)
+    beyond: Expression = above
+    if condition.function in ("lt", "gt"):
+        beyond = scalar("and", above, scalar("not", below, kind=BOOLEAN), kind=BOOLEAN)
+    plain = scalar("coalesce", condition, Literal(value=False, type=BOOLEAN), kind=BOOLEAN)
+    return scalar("or", plain, beyond, kind=BOOLEAN)
 
 
 def _between_ends(share: Literal) -> Fraction | None:

@@ -9,8 +9,9 @@ with windows. With rn the rank and n the number of the rows of a partition:
 * AVG(x) where rn is (n+1)//2 or (n+2)//2 is the median, which is answered as one row's value.
 * SELECT DISTINCT g, f(x) OVER (PARTITION BY g) is SELECT g, f(x) GROUP BY g.
 
-The first four need that NULL has no rank: x is never NULL, or n counts x and NULLs come last. A
-descending order mirrors them: MAX stands for MIN. Every other form stays as it is.
+The first four need that NULL has no rank: x is never NULL, or n counts x and NULLs come last. The
+first three also take NULL as one more value, greater than all others. A descending order mirrors
+them: MAX stands for MIN. Every other form stays as it is.
 
 Where a share of the rows is less than one row, the third form is NULL, and the answer is any value,
 as it is where there are no rows.
@@ -182,6 +183,8 @@ class WindowedAggregate:
         ranked = self._rank(test, value)
         if ranked is None or (call.function == "max") is not (ranked.falls is not ranked.upto):
             return None
+        if ranked.nulls and call.function == "max":
+            return None  # MAX leaves NULL out, which is the greatest value there
         return replace(ranked.find_value(value, call.span), epsilon=call.epsilon)
 
     def _rank(self, test: tree.Call, value: tree.Expression) -> RankTest | None:
@@ -195,30 +198,37 @@ class WindowedAggregate:
         if name == "lt" or not isinstance(left, tree.Ref):
             return None
         share, count = _share(right) or (None, None)
-        if share is None or count is None or not self._is_rank(left.id, count, value):
+        if share is None or count is None:
             return None
-        falls = self.windows[left.id].order_by[0].descending
-        return RankTest(share, strict=name != "ge", upto=name == "le", falls=falls)
+        of_values = self._ranks(left.id, count, value)
+        if of_values is None:
+            return None
+        falls, nulls = self.windows[left.id].order_by[0].descending, not of_values
+        return RankTest(share, strict=name != "ge", upto=name == "le", falls=falls, nulls=nulls)
 
-    def _is_rank(self, rank: int, count: int, value: tree.Expression) -> bool:
-        """Test whether two windows number and count the rows of this group that have a value."""
+    def _ranks(self, rank: int, count: int, value: tree.Expression) -> bool | None:
+        """Test whether two windows number and count the rows of this group that have a value.
+
+        False means all rows, where NULL is greater than all values; None means other windows.
+        """
         number, total = self.windows.get(rank), self.windows.get(count)
         if number is None or total is None or len(number.order_by) != 1:
-            return False
+            return None
         (key,) = number.order_by
         groups = {frozenset(number.partition_by), frozenset(total.partition_by)}
         plain = replace(total, args=(), partition_by=(), type=number.type)
         if groups != {frozenset(self.keys)} or plain != tree.WindowCall(
             "count", (), type=number.type
         ):
-            return False
+            return None
         if number.function != "row_number" or key.expression != value:
-            return False
+            return None
         (counted,) = total.args
         if counted == value and not key.nulls_first:
             return True
-        of_all = isinstance(counted, tree.Star) or self._lacks_null(counted)
-        return of_all and self._lacks_null(value)
+        if not isinstance(counted, tree.Star) and not self._lacks_null(counted):
+            return None
+        return self._lacks_null(value) or (False if has_greatest_null(key) else None)
 
     def _lacks_null(self, value: tree.Expression) -> bool:
         return lacks_null(value, self.window.input, self.policy)
@@ -240,7 +250,7 @@ class WindowedAggregate:
         (first, count), (second, other) = counts
         if (first, second) != (1, _MIDDLES) or count != other:
             return None
-        if not self._is_rank(rank.id, count, value):
+        if not self._ranks(rank.id, count, value):
             return None
         kind = result_type("median", (type_of(value),))
         if kind is None:
@@ -310,30 +320,46 @@ class WindowedAggregate:
 class RankTest:
     """A rank compared with a share of the number of rows: at least the share, or beyond it if
     `strict`. `upto` means the rows before those that are beyond it. `falls` means a descending
-    order.
+    order, `nulls` that NULL is greater than all values.
     """
 
     share: Fraction
     strict: bool
     upto: bool
     falls: bool
+    nulls: bool
 
     def find_value(self, value: tree.Expression, span: tree.Span) -> tree.AggregateCall:
         """Return the value of the first row that passes, or of the last one with `upto`."""
-        if not self.strict:
-            return build_quantile(value, self.share, Fraction(0), falls=self.falls, span=span)
-        shift = Fraction(int(self.upto))
-        return build_quantile(value, 1 - self.share, shift, falls=not self.falls, span=span)
+        share, shift, falls = self.share, Fraction(0), self.falls
+        if self.strict:
+            share, shift, falls = 1 - share, Fraction(int(self.upto)), not falls
+        return build_quantile(value, share, shift, falls=falls, nulls=self.nulls, span=span)
+
+
+def has_greatest_null(key: tree.SortKey) -> bool:
+    """Test whether NULL is greater than all values in an order of numbers or times."""
+    kind = type_of(key.expression)
+    return key.nulls_first == key.descending and (kind.is_numeric or kind.is_temporal)
 
 
 def build_quantile(
-    value: tree.Expression, share: Fraction, shift: Fraction, *, falls: bool, span: tree.Span
+    value: tree.Expression,
+    share: Fraction,
+    shift: Fraction,
+    *,
+    falls: bool,
+    span: tree.Span,
+    nulls: bool = False,
 ) -> tree.AggregateCall:
-    """Return the value of rank ⌈share·n + shift⌉, counted from the greatest on if it `falls`."""
-    parts = (share, shift) if shift else (share,)
+    """Return the value of rank ⌈share·n + shift⌉, counted from the greatest on if it `falls`.
+
+    The n rows are those with a value, or with `nulls` all, and NULL is greater than all values.
+    """
+    parts = (share, shift) if shift or nulls else (share,)
     written = (tree.Literal(Decimal(p.numerator) / Decimal(p.denominator), _SHARE) for p in parts)
     order = (tree.SortKey(value, descending=True, nulls_first=False),) if falls else ()
-    args = value, *written
+    args = value, *written, *((tree.Literal(value=True, type=tree.BOOLEAN),) if nulls else ())
     return tree.AggregateCall("quantile_disc", args, type=type_of(value), span=span, order_by=order)
 
 

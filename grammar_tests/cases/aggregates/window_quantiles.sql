@@ -54,7 +54,25 @@ SELECT DISTINCT status, AVG(amount) OVER (PARTITION BY status) AS a, COUNT(*) OV
 
 -- case: ranks that NULL takes part in
 SELECT MIN(CASE WHEN rn >= 0.5 * n THEN age END) AS m FROM (SELECT age, ROW_NUMBER() OVER (ORDER BY age) AS rn, COUNT(*) OVER () AS n FROM customers) t;
+-- accept
+-- keys: 1 public, l0 proved
+-- choice: 2/4 of 122 l0=1 rows=1 all
+
+-- case: shares that NULL takes part in, greater than all values
+SELECT status, COUNT(*) AS n FROM (SELECT status, CUME_DIST() OVER (PARTITION BY status ORDER BY discount DESC NULLS FIRST) AS c FROM orders) t WHERE c <= 0.9 GROUP BY status;
+-- accept
+-- keys: 3 public, l0 proved
+-- choice: 2/20 of 65534 l0=3 rows=10 hashed
+-- keys: 3 public, l0 proved
+-- release: rows l0=3 linf=10
+
+-- case: ranks of which MAX leaves NULL out
+SELECT MAX(CASE WHEN rn <= 0.5 * n THEN age END) AS m FROM (SELECT age, ROW_NUMBER() OVER (ORDER BY age) AS rn, COUNT(*) OVER () AS n FROM customers) t;
 -- refuse: unsupported-private-operator at 1:73
+
+-- case: ranks where NULL is less than all values
+SELECT COUNT(*) AS n FROM (SELECT CUME_DIST() OVER (ORDER BY age NULLS FIRST) AS c FROM customers) t WHERE c > 0.5;
+-- refuse: unsupported-private-operator at 1:35
 
 -- case: NULL first
 SELECT MIN(CASE WHEN rn >= 0.5 * n THEN age END) AS m FROM (SELECT age, ROW_NUMBER() OVER (ORDER BY age NULLS FIRST) AS rn, COUNT(age) OVER () AS n FROM customers) t;
@@ -240,7 +258,11 @@ SELECT q, COUNT(*) AS n FROM (SELECT NTILE(3) OVER (ORDER BY amount DESC) AS q F
 
 -- case: a share of rows of which some have no value
 SELECT COUNT(*) AS n FROM (SELECT CUME_DIST() OVER (ORDER BY age) AS c FROM customers) t WHERE c > 0.9;
--- refuse: unsupported-private-operator at 1:35
+-- accept
+-- keys: 1 public, l0 proved
+-- choice: 18/20 of 122 l0=1 rows=1 all
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1
 
 -- case: tiles of rows of which some have no value
 SELECT q, COUNT(*) AS n FROM (SELECT NTILE(4) OVER (ORDER BY age) AS q FROM customers) t GROUP BY q;
