@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import sys
 from collections.abc import Iterator
@@ -67,6 +68,14 @@ def test_the_readme_does_and_prints_what_it_says(tmp_path: Path, *, update: bool
     """Its first command shows the tour, which spends a part of the budget."""
     assert run([sys.executable, "-m", "dpsql", "demo"], tmp_path).returncode == 0
     holds(ROOT / "README.md", tmp_path, update=update)
+    shown = re.search(r"^```text\n\$ dpsql (.*?)\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+    assert shown is not None
+    command, says = shown.groups()
+    asked = [sys.executable, "-m", "dpsql", *shlex.split(command)]
+    printed = run(asked, tmp_path / "dpsql-demo").stdout
+    bars = re.compile(r"[█├┼─┤]+ *(?=\d)")
+    assert not [*unlike("its first query", bars.sub("█ ", says), bars.sub("█ ", printed))]
+    assert [*unlike("its first query", bars.sub("█ ", says), printed.replace("business", "old"))]
 
 
 @pytest.mark.full("a page is run as its reader would")
