@@ -588,3 +588,4 @@ def test_a_bound_says_of_what_it_is(sql: str) -> None:
     plan = compiled(sql, policy, engine, norm=Fraction(9))
     told = [notice for notice in plan.notices if isinstance(notice, Scaled)]
     assert {notice.what.value for notice in told} == set(WHAT[sql].split(", "))
+    assert {notice.over_groups for notice in told} == {sql is SIGNED}

@@ -455,3 +455,18 @@ def test_a_limit_below_one_row_is_told_in_words() -> None:
     columns = (Column("b", INTEGER),)
     assert "one of people counts with less than one of the rows in b (" in sentence(rows, columns)
     assert "with at most 2 rows in b" in sentence(replace(rows, most=2.0), columns)
+
+
+def test_a_limit_over_groups_is_told_of_one_and_of_four() -> None:
+    """No root of summed squares bounds the rows of a person in all groups together."""
+    columns = (Column("b", INTEGER),)
+    rows = Scaled(
+        (0,), "people", Contributed.ROWS, 13.1072, 154, visible=True, side=CutSide.ABOVE,
+        over_groups=True,
+    )  # fmt: skip
+    told = "with at most 13.11 rows in one group, or 6.555 in each of 4 groups, of b ("
+    assert told in sentence(rows, columns)
+    values = replace(rows, what=Contributed.VALUES, most=90.0)
+    assert "adds at most 90 to one group, or 45 to each of 4 groups, of b" in sentence(
+        values, columns
+    )

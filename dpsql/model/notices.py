@@ -194,7 +194,8 @@ class Scaled(ColumnNotice):
     """All `what` that a unit contributes is scaled to a norm of at most `most`, found privately.
 
     About `above` units at most have more (95 %). Without enough units the norm is not `visible`.
-    The truth lies on one `side`, where the end of the interval may be a `guess`.
+    The truth lies on one `side`, where the end of the interval may be a `guess`. `over_groups` the
+    norm is the root of summed squares: half of it in each of 4 groups, and never more in one.
     """
 
     units: str
@@ -204,18 +205,21 @@ class Scaled(ColumnNotice):
     visible: bool
     side: CutSide
     guess: bool = False
+    over_groups: bool = False
 
     def sentence(self, names: str) -> str:
         rounded = float(f"{self.most:.4g}")
-        units, most = self.units, value_text(rounded)
+        units, most, half = self.units, value_text(rounded), value_text(float(f"{rounded / 2:.4g}"))
         match self.what:
             case Contributed.UNITS | Contributed.ROWS:
                 whole = f"at most {most}" if rounded >= 1 else "less than one of the"
-                bound = f"one of {units} counts with {whole} {self.what} in {names}"
+                bound, to = f"one of {units} counts with {whole} {self.what}", "in"
             case Contributed.VALUES:
-                bound = f"one of {units} adds at most {most} to {names}"
+                bound, to = f"one of {units} adds at most {most}", "to"
             case _:
-                bound = f"the {self.what} of one of {units} add at most {most} to {names}"
+                bound, to = f"the {self.what} of one of {units} add at most {most}", "to"
+        each = f" one group, or {half} {to} each of 4 groups, of" if self.over_groups else ""
+        bound = f"{bound} {to}{each} {names}"
         if not self.visible:
             return f"{bound}: too few {units} to find a better limit; declare max_per_unit"
         beyond = f"at most about {self.above:,} have more, and their excess is missing"

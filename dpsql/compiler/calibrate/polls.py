@@ -411,6 +411,7 @@ class Polls:
                 most=largest,
                 negative=part.total_lower < 0,
                 positive=part.total_upper > 0,
+                over_groups=norm is Norm.L2,
             )
             self.bounds.append(contribution)
         return key, bound

@@ -242,6 +242,7 @@ class _Block:
                     visible=norm.visible,
                     side=side,
                     guess=norm.bias is not None and norm.bias.guess,
+                    over_groups=bound.over_groups,
                 )
 
     def _side(self, bound: private_plan.ContributionBound, measure: int) -> CutSide:

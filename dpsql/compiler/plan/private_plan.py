@@ -482,8 +482,9 @@ class FoundNorm:
 class ContributionBound:
     """A bound on the norm of `what` a unit contributes to measure `measure` of a block. It was
     found by a poll, or is public (`norm` None). A measure None selects keys and is not output.
-    `most` is the norm in units of the values; contributions may be `negative` or `positive`. A unit
-    that is counted once in a group counts less in each of more than `groups` groups.
+    `most` is the norm in units of the values, `over_groups` the root of summed squares of groups;
+    contributions may be `negative` or `positive`. A unit that is counted once in a group counts
+    less in each of more than `groups` groups.
     """
 
     measure: int | None
@@ -493,6 +494,7 @@ class ContributionBound:
     negative: bool
     positive: bool
     groups: float | None = None
+    over_groups: bool = False
 
 
 @dataclass(frozen=True, slots=True)
