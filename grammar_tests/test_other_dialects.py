@@ -346,6 +346,12 @@ def test_a_wrong_twin_reads_them_as_duckdb(
         ("mysql", "SELECT WEEK(placed_at) FROM orders", 7),
         ("mysql", "SELECT LOG(2, amount) FROM orders", 7),
         ("mysql", "SELECT COUNT(*) n FROM orders WHERE amount = 1 # one", 47),
+        ("mysql", "SELECT COUNT(*) n FROM orders WHERE status = 0", 36),
+        ("mysql", "SELECT COUNT(*) n FROM orders WHERE 0 <> status", 36),
+        ("mysql", "SELECT COUNT(*) n FROM orders WHERE status NOT IN (0, 1)", 36),
+        ("mysql", "SELECT COUNT(*) n FROM orders WHERE (order_id, status) = (1, 0)", 37),
+        ("mysql", "SELECT IF(note = 0, 1, 2) AS n, COUNT(*) FROM orders GROUP BY 1", 10),
+        ("mysql", "SELECT CASE status WHEN 0 THEN 1 END AS n, COUNT(*) FROM orders GROUP BY 1", 24),
     ],
 )
 def test_what_has_another_meaning_is_refused(dialect: str, text: str, place: int) -> None:
@@ -353,6 +359,16 @@ def test_what_has_another_meaning_is_refused(dialect: str, text: str, place: int
     with pytest.raises(Refused) as refused:
         compiled(text, policy, engine, dialect=dialect)
     assert refused.value.span.start == place
+
+
+def test_a_number_beside_a_whole_constant_is_as_everywhere() -> None:
+    """The near miss of a text in MySQL: numbers, texts between quotes, and other dialects."""
+    policy, engine = shop()
+    for text in ("quantity = 1", "quantity IN (1, 2)", "status <> '0'", "amount <> 0"):
+        sql = f"SELECT COUNT(*) AS n FROM orders WHERE {text}"
+        plans = [compiled(sql, policy, engine, dialect=d).plan for d in ("mysql", "duckdb")]
+        assert plans[0] == plans[1]
+    assert compiled("SELECT COUNT(*) AS n FROM orders WHERE note = 0", policy, engine).plan
 
 
 def test_another_dialect_is_refused_by_name() -> None:

@@ -20,7 +20,8 @@ def of_source(call: tree.Call, types: Sequence[tree.SqlType]) -> tree.Expression
 
     `add_or_concat` joins texts and adds numbers. `add_numbers` and `sub_numbers` are of numbers
     alone; of times they mean something else there. `of_same_kind(moved, moment)` is a date where
-    the moment is one. `cut_fraction` is a number without its fraction, and `no_text` any number.
+    the moment is one. `cut_fraction` is a number without its fraction, and `no_text` any number:
+    `no_text(x, 0)` stands in `x = 0`, where MySQL reads a text as a number, and 'abc' as 0.
     `div_of_kind` is whole for whole numbers. `coalesce_of_kind` has the type of its first argument.
     `pow_of_float` and `sign_of_whole` are refused for other numbers, where they are rounded.
     """
@@ -28,7 +29,9 @@ def of_source(call: tree.Call, types: Sequence[tree.SqlType]) -> tree.Expression
         moved, _moment = call.args
         return moved if types[1] != tree.DATE else tree.Cast(moved, tree.DATE, span=call.span)
     if call.function in ("cut_fraction", "no_text"):
-        (value,) = call.args
+        value, *equated = call.args
+        if types[0] == tree.VARCHAR and equated:
+            raise _refusal(call, "eq", types, "Write the number as a text: x = '0'.")
         if types[0] == tree.VARCHAR:
             raise _refusal(call, "cast", types, "Compare texts: CASE WHEN x = '12' THEN 12 END.")
         if call.function == "no_text":

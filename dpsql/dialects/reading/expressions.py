@@ -16,6 +16,7 @@ from dpsql.dialects.reading.nodes import Origin, name_of, placeholder_of, schema
 from dpsql.dialects.reading.other_dialects import OTHERS
 from dpsql.dialects.reading.other_meanings import (
     clock_of,
+    equated_there,
     part_of_text,
     part_there,
     pattern_there,
@@ -61,6 +62,8 @@ def _binary(function: str) -> Callable[[exp.Expression, Origin], Expression]:
         if is_quantified(right):
             return quantified(function, expression(left, origin), right, origin, expression)
         args = expression(left, origin), expression(right, origin)
+        if function == "ne":
+            return equated_there(function, args, origin, origin.span(node))
         return Call(function, args, span=origin.span(node))
 
     return handle
@@ -285,7 +288,7 @@ def _in(node: exp.Expression, origin: Origin) -> Expression:
         matches = tuple(_same_row(this, member, node, origin) for member in members)
         return matches[0] if len(matches) == 1 else Call("or", matches, span=origin.span(node))
     args = tuple(expression(e, origin) for e in (this, *members))
-    return Call("in", args, span=origin.span(node))
+    return equated_there("in", args, origin, origin.span(node))
 
 
 def _row(node: exp.Expression, origin: Origin) -> Expression:
@@ -307,7 +310,7 @@ def _same_row(
         raise Refused(Reason.SYNTAX, origin.span(node), why="the rows differ in length")
     span = origin.span(node)
     equal = tuple(
-        Call("eq", (expression(a, origin), expression(b, origin)), span=span)
+        equated_there("eq", (expression(a, origin), expression(b, origin)), origin, span)
         for a, b in zip(ours, theirs, strict=True)
     )
     return equal[0] if len(equal) == 1 else Call("and", equal, span=span)
@@ -331,7 +334,7 @@ def _equality(node: exp.Expression, origin: Origin) -> Expression:
     if is_quantified(right):
         return quantified("eq", expression(left, origin), right, origin, expression)
     args = expression(left, origin), expression(right, origin)
-    return Call("eq", args, span=origin.span(node))
+    return equated_there("eq", args, origin, origin.span(node))
 
 
 def _between(node: exp.Expression, origin: Origin) -> Expression:
@@ -358,7 +361,8 @@ def _case(node: exp.Expression, origin: Origin) -> Expression:
     for branch in branches:
         condition, value = origin.take(branch, "this", "true")
         when = expression(condition, origin)
-        args.append(when if tested is None else Call("eq", (tested, when), span=when.span))
+        pair = None if tested is None else (tested, when)
+        args.append(equated_there("eq", pair, origin, when.span) if pair else when)
         args.append(expression(value, origin))
     args.append(Literal(None, NULL, span) if default is None else expression(default, origin))
     return Call("case", tuple(args), span=span)

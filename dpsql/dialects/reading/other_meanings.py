@@ -163,6 +163,17 @@ def sign_there(function: str, origin: Origin) -> str:
     return _SIGNS.get((origin.dialect, function), function)
 
 
+def equated_there(function: str, args: tuple[Expression, ...], origin: Origin, span: Span) -> Call:
+    """Return `=`, `<>` or IN of values; in MySQL no text is compared with a whole constant."""
+    whole = [a for a in args if isinstance(a, Literal) and type(a.value) is int]
+    if origin.dialect == "mysql" and whole:
+        args = tuple(
+            arg if isinstance(arg, Literal) else Call("no_text", (arg, whole[0]), span=span)
+            for arg in args
+        )
+    return Call(function, args, span=span)
+
+
 def sum_there(
     function: str, args: tuple[Expression, Expression], origin: Origin, span: Span
 ) -> Expression:

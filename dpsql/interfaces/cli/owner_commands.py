@@ -94,8 +94,9 @@ def check(
         note_lapsed_facts()
     elif checked.unrecorded:
         note(
-            f"{len(checked.unrecorded)} facts such as unique keys hold in the data and are not "
-            "recorded. Recorded, they allow more joins and need less noise: dpsql check --record"
+            f"Facts such as unique keys hold in the data and are not recorded ("
+            f"{len(checked.unrecorded)}). Recorded, they allow more joins and need less noise: "
+            "dpsql check --record"
         )
     if checked.store_unused:
         note_unused_store()
