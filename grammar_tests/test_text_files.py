@@ -143,6 +143,20 @@ def test_keys_of_folders_have_any_names(tmp_path: Path, multiline: bool) -> None
         assert sorted(rows) == [("1", "2", "10001"), ("1", "2", "A-1")]
 
 
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_a_key_of_a_folder_with_the_name_of_a_column_is_refused(tmp_path: Path, kind: str) -> None:
+    """It replaced the column's values without a word. A key of one file alone is no column."""
+    for year in (2024, 2025):
+        folder = tmp_path / f"Year={year}"
+        folder.mkdir()
+        row = "SELECT '1' AS a, '1999' AS year"
+        duckdb.sql(f"COPY ({row}) TO '{folder}/x.{kind}'")
+    with pytest.raises(CannotOpen, match="folder key"):
+        rows_of(tmp_path / "*" / f"*.{kind}", TEXTS)
+    duckdb.sql(f"COPY ({row}) TO '{tmp_path}/x.{kind}'")
+    assert set(rows_of(tmp_path / "**" / f"*.{kind}", TEXTS)) == {("1", "1999")}
+
+
 @pytest.mark.full("measures neighbours or further data sets")
 def test_a_line_of_ten_megabytes_is_one_row(tmp_path: Path) -> None:
     body = b"a,b\n1,2\n" + b"x" * 10_000_000 + b",3\n4,5\n"

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import _duckdb as duckdb
@@ -123,6 +123,14 @@ def partition_keys(paths: Sequence[str]) -> tuple[str, ...]:
     return tuple(first) if all(other == first for other in others) else ()
 
 
+def _require_other_names(keys: Sequence[str], columns: Iterable[str]) -> None:
+    """Raise `CannotOpen` if a folder's key has the name of a column of the files: DuckDB would read
+    the folder's value in the place of the column's.
+    """
+    if not {column.lower() for column in columns}.isdisjoint(keys):
+        raise CannotOpen("folder key")
+
+
 def header_of(path: str, f: FileFormat) -> tuple[str, ...] | None:
     """Return the column names of a text file, from its header or the policy; None if it is empty.
 
@@ -163,6 +171,7 @@ def _text_view(
         if header is not None:
             layouts.setdefault(header, []).append(path)
     present: dict[str, str] = {}
+    _require_other_names(keys, (column for layout in layouts for column in layout))
     for each in (*layouts, keys):
         present |= {column.lower(): column for column in each if column.lower() not in present}
     if not layouts:
@@ -209,6 +218,7 @@ def _parquet_view(
         for column, kind in layout:
             kinds.setdefault(column.lower(), set()).add(kind)
             names.setdefault(column.lower(), column)
+    _require_other_names(keys, names)
     for key in keys:
         kinds[key], names[key] = {"VARCHAR"}, names.get(key, key)
     types = {column: _type_of(names[column], kinds[column], declared) for column in kinds}

@@ -52,6 +52,8 @@ WHY = {
     " dpsql init proposes",
     "long": "has texts longer than max_text_length, which a store would hold whole; cut them there,"
     " or raise max_text_length in [limits]",
+    "folder key": "has folders KEY=VALUE with the name of a column of the files, and only one of"
+    " these can be read; rename the folders, or leave that column out of the files",
     "changed": "has changed since it was opened; open the policy again",
     "spill": "is no folder for what is spilled; name one on a local disk that is yours, chmod 700",
 }
