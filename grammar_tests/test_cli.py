@@ -39,7 +39,7 @@ from dpsql.model.errors import (
     Unreachable,
 )
 from dpsql.model.tree import PlanForm, Span
-from dpsql.model.vocabulary import Answer
+from dpsql.model.vocabulary import Answer, Loss
 from grammar_tests.fakes import ANSWER, EXPLANATION, NOTICE, FakeProxy
 from grammar_tests.proxy_kit import shop
 
@@ -141,6 +141,14 @@ def test_sql_from_argument_stdin_and_file(tmp_path: Path) -> None:
     run("query", "-", proxy=proxy, input="SELECT 2")
     run("query", "-f", str(file), proxy=proxy)
     assert [r.sql for r in proxy.requests] == ["SELECT 1", "SELECT 2", "SELECT 3"]
+
+
+def test_an_error_in_one_of_several_statements_names_options_of_the_command() -> None:
+    facts = {"needed": Loss(2 * 10**8), "left": Loss(10**8), "budget": "b", "accountant": "pure"}
+    proxy = FakeProxy(error=Refused(Reason.BUDGET_EXHAUSTED, limit=Loss(10**9), **facts))
+    shown = run("query", "SELECT 1; SELECT 2", proxy=proxy).stderr
+    assert "--epsilon" in shown
+    assert "\\epsilon" not in shown
 
 
 @pytest.mark.parametrize("args", [(), ("SELECT 1", "-f", "q.sql"), ("-f", "missing.sql")])

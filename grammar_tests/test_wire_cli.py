@@ -65,7 +65,7 @@ def test_serve_from_start_to_end(tmp_path: Path, metrics: int) -> None:
         served.send_signal(signal.SIGTERM)
         assert served.wait(60) == 0
         events = [json.loads(line)["event"] for line in served.stderr]
-    assert events[0] == "login"
+    assert events[:2] == ["ledger_empty", "login"]
     assert events[-2:] == ["stopping", "stopped"]
 
 
@@ -87,10 +87,11 @@ def test_users_are_listed_disabled_and_removed(tmp_path: Path) -> None:
     assert dpsql(policy, "user", "add", "ana", text=f"{SECRET}\n").returncode == 0
     assert dpsql(policy, "user", "add", "bob", "--certificate").returncode == 0
     assert dpsql(policy, "user", "disable", "ana").returncode == 0
+    assert dpsql(policy, "user", "stop", "bob", "--reason", "away").returncode == 0
     lines = dpsql(policy, "user", "list").stdout.splitlines()
     assert [line.split() for line in lines if line.strip().startswith(("ana", "bob"))] == [
         ["ana", "password", "disabled"],
-        ["bob", "certificate", "may", "log", "in"],
+        ["bob", "certificate", "may", "log", "in,", "stopped"],
     ]
     assert dpsql(policy, "user", "enable", "ana").returncode == 0
     assert dpsql(policy, "user", "remove", "bob").returncode == 0

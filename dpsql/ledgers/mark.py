@@ -20,7 +20,7 @@ from dpsql.model.errors import LedgerError
 
 ACCEPT = (
     "Find out why. Spending that is lost from the file is real all the same: lower the budgets by "
-    "it, then run `dpsql budget --accept-ledger`."
+    "it, then run `dpsql budget --accept-ledger` and `dpsql budget confirm --reason WHY`."
 )
 
 

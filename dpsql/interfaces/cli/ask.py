@@ -204,7 +204,7 @@ def _one_by_one(
             nonnegative=nonnegative,
             door="command line",
         )
-        return Shell(LocalSession(proxy, request), yes=yes).lines(sql)
+        return Shell(LocalSession(proxy, request), yes=yes, door=COMMAND_LINE).lines(sql)
 
 
 def _drawn(answer: Answer, write: Write, room: int | None, *, draws: bool) -> tuple[str, ...]:

@@ -24,7 +24,7 @@ from dpsql.interfaces.cli.options import DIALECT, CommandSettings, exact_epsilon
 from dpsql.interfaces.cli.prices import insisted
 from dpsql.interfaces.cli.shell_sessions import LocalSession, ShellSession
 from dpsql.interfaces.cli.terminal import can_answer, columns
-from dpsql.interfaces.doors import SHELL
+from dpsql.interfaces.doors import SHELL, Door
 from dpsql.interfaces.messages import RemoteError, printable
 from dpsql.interfaces.pictures.terminal_chart import picture
 from dpsql.interfaces.tables import grid, table
@@ -106,13 +106,14 @@ def _require_local(context: click.Context) -> None:
 class Shell:
     """The shell over a `session`. It asks for confirmation above an ε of `most`, unless `yes`.
 
-    `last` is the latest answer.
+    `last` is the latest answer. Errors name the options of `door`.
     """
 
     session: ShellSession
     most: Decimal | None = None
     yes: bool = False
     last: Answer | None = None
+    door: Door = SHELL
 
     def names(self) -> Completable:
         """Return the names for completion."""
@@ -164,13 +165,13 @@ class Shell:
     def one(self, text: str) -> ExitCode:
         """Run one command, or the statements of a text. Failures do not end the shell."""
         if text.startswith("\\") or text.lower().rstrip(";") == "help":
-            return _guarded(lambda: self._command(text), text)
+            return _guarded(lambda: self._command(text), text, self.door)
         try:
             statements = [piece.text for piece in pieces(text)]
         except Refused:
             statements = [text]  # whose refusal says where
         for sql in statements:
-            code = _guarded(partial(self._ask, sql), sql)
+            code = _guarded(partial(self._ask, sql), sql, self.door)
             if code is not ExitCode.ANSWERED:
                 return code
         return ExitCode.ANSWERED
@@ -273,7 +274,7 @@ class Shell:
         raise click.exceptions.Exit(self.script(file))
 
 
-def _guarded(call: Callable[[], None], sql: str) -> ExitCode:
+def _guarded(call: Callable[[], None], sql: str, door: Door) -> ExitCode:
     """Run a call, and show its errors."""
     try:
         call()
@@ -288,7 +289,7 @@ def _guarded(call: Callable[[], None], sql: str) -> ExitCode:
     except RemoteError as error:
         return terminal.show_message(error.message)
     except DpsqlError as error:
-        return terminal.show_error(error, sql, SHELL)
+        return terminal.show_error(error, sql, door)
     except Exception as error:  # noqa: BLE001 - told without its text, as everywhere
         return terminal.show_fault(error)
     return ExitCode.ANSWERED

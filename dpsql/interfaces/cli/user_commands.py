@@ -74,16 +74,18 @@ def add(
 @user.command("list")
 @with_policy
 def listed(settings: CommandSettings) -> None:
-    """List the users who may log in, their method, and disabled users."""
+    """List the users who may log in, their method, and disabled or stopped users."""
     draft = _draft(settings)
     analysts, agents = {who for who, _ in draft.analysts}, _delegations(draft)
-    rows = []
+    stopped, rows = _stopped(draft), []
     for name, entry in sorted(_users(draft).items()):
         state = "disabled" if entry.disabled else "may log in"
         if name in agents:
             state = f"agent of {printable(agents[name].delegator)}; see dpsql budget"
         elif name not in analysts:
             state = "no analyst of the policy"
+        if Stopped(None, name) in stopped:
+            state += ", stopped"
         rows.append((printable(name), _way(entry), state))
     if not rows:
         note("There is no user.")
@@ -243,6 +245,14 @@ def _delegations(draft: Draft) -> Mapping[str, Delegation]:
         return {}
     with closing(_open_ledger(draft)) as ledger:
         return ledger.delegations()
+
+
+def _stopped(draft: Draft) -> frozenset[Stopped]:
+    """Return the stops in the ledger; none before it has begun."""
+    if not draft.ledger.is_begun:
+        return frozenset()
+    with closing(_open_ledger(draft)) as ledger:
+        return ledger.stopped()
 
 
 def _require_analyst(draft: Draft, name: str) -> None:

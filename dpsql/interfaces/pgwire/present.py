@@ -62,9 +62,6 @@ class Present:
         for pot in unnamed_budgets(proxy.ledger, proxy.policy.budgets):
             spent = loss_text(pot.spent, pot.accountant)
             yield "unnamed_budget", {"budget": pot.budget, "spent": spent}
-        if not proxy.ledger.budgets():
-            fix = "If this ledger is not new, stop the server and restore a backup"
-            yield "ledger_empty", {"level": "warning", "fix": fix}
         if facts_lapsed(proxy.policy, proxy.ledger):
             fix = "Plans and prices do without recorded facts until: dpsql check --record"
             yield "facts_lapsed", {"fix": fix}

@@ -391,7 +391,8 @@ class Server:
                 continue
             for visit in tuple(self._visits.values()):
                 if not await asyncio.to_thread(self._may_stay, visit, users):
-                    self._telemetry.event("session_ended", user=visit.analyst)
+                    if not visit.task.cancelling():
+                        self._telemetry.event("session_ended", user=visit.analyst)
                     visit.task.cancel("the user may no longer log in")
 
     def _log_users(self, users: Users) -> None:

@@ -154,6 +154,14 @@ def _listening(address: str, key: str) -> Iterator[None]:
         ) from None
 
 
+def _warn_of_empty_ledgers(databases: Databases) -> None:
+    """Log a warning for each ledger to which nothing was ever charged (SECURITY.md S16)."""
+    fix = "If this ledger is not new, stop the server and restore a backup"
+    for each in databases.servers.values():
+        if not each.present.proxy.ledger.budgets():
+            each.telemetry.event("ledger_empty", level="warning", fix=fix)
+
+
 async def _until_stopped(
     server: Server, present: Present, telemetry: Telemetry, second: SecondInterface | None
 ) -> None:
@@ -178,6 +186,7 @@ async def _until_stopped(
             metrics = await serve_metrics(telemetry, host, metrics_port, server.databases.gauges)
     port = listening.sockets[0].getsockname()[1]
     telemetry.event("listening", host=limits.host, port=port, tls=present.context is not None)
+    _warn_of_empty_ledgers(server.databases)
     if second is not None:
         await second.start(server)
     await stopped.wait()
