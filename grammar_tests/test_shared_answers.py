@@ -24,8 +24,10 @@ from dpsql.ledgers.sqlite import SqliteLedger
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.vocabulary import Loss, Request
 from dpsql.proxy import Proxy
+from dpsql.vault import answer_cache
 from grammar_tests import ledger_kit as kit
 from grammar_tests.ledger_kit import charge
+from grammar_tests.proxy_kit import shop
 from grammar_tests.test_from_memory import (
     ALL,
     BY_BOTH,
@@ -236,3 +238,45 @@ def test_what_is_stopped_gets_nothing_new(proxy: Proxy) -> None:
     assert refused.value.reason is Reason.STOPPED_BY_OWNER
     proxy.ledger.resume(Stopped(None, "bob"), "another")
     assert charged(ask(proxy, ALL, "bob")) == 0
+
+
+# --- roles ---
+
+BY_VIP = "SELECT segment, vip, COUNT(*) AS n FROM customers GROUP BY segment, vip"
+BY_SEGMENT = "SELECT segment, COUNT(*) AS n FROM customers GROUP BY segment"
+FEWER = """[roles.whole]
+analysts = ["ana"]
+tables = "all"
+
+[roles.fewer]
+analysts = ["bob"]
+[roles.fewer.tables.customers]
+columns = ["country", "segment"]
+
+[ledger]"""
+ALIKE = FEWER.replace('"segment"]', '"segment", "vip"]').replace('"all"', '["customers"]')
+ALIKE = ALIKE.replace("[roles.fewer.tables.customers]\ncolumns", "# ").replace(
+    '["bob"]', '["bob"]\ntables = ["customers"]'
+)
+LENDS = "query_delta = 1e-6", 'query_delta = 1e-6\nmemory = "wide"\nshare_answers = true'
+
+
+def told(folder: Path, roles: str) -> bool:
+    """Whether one analyst's answer is made of a table that another one measured."""
+    with Proxy.open(str(shop(folder, ("[ledger]", roles), LENDS))) as proxy:
+        proxy.ask(Request(BY_VIP, "ana", epsilon=Decimal(2)))
+        receipt = proxy.ask(Request(BY_SEGMENT, "bob", epsilon=Decimal(1))).receipt
+        assert receipt is not None
+        return not receipt.charged.amount
+
+
+@pytest.mark.full("opens a proxy for each item")
+def test_no_table_with_columns_that_a_role_lacks_is_lent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PRIVACY.md R105: its noise would tell that there is a column, and how many values it has."""
+    assert not told(tmp_path / "fewer", FEWER)
+    assert told(tmp_path / "alike", ALIKE)
+    assert told(tmp_path / "none", "[ledger]")
+    monkeypatch.setattr(answer_cache, "is_granted_as_much", lambda *_all: True)  # the twin
+    assert told(tmp_path / "twin", FEWER)

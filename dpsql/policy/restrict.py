@@ -46,6 +46,22 @@ def rights_of(policy: Policy, analyst: str) -> str:
     return "" if roles is None else _texts(_grants(policy, roles))
 
 
+def is_granted_as_much(policy: Policy, analyst: str, roles: Roles | None) -> bool:
+    """Test whether roles grant all that another analyst's roles grant (None: all is granted)."""
+    if roles is None:
+        return True
+    theirs = roles_of(policy, analyst)
+    if theirs is None or policy.budget_of(analyst) is None:
+        return False
+    own = _grants(policy, roles)
+    return all(any(_is_part(each, of) for of in own) for each in _grants(policy, theirs))
+
+
+def _is_part(grant: Grant, of: Grant) -> bool:
+    rows = of.rows is None or of.rows == grant.rows
+    return grant.table == of.table and grant.columns <= of.columns and rows
+
+
 def _texts(grants: Iterable[Grant]) -> str:
     return repr(sorted((g.table, sorted(g.columns), g.rows.text if g.rows else "") for g in grants))
 

@@ -16,6 +16,7 @@ from dpsql.ledgers import Ledger, PaidAnswer, Remembered
 from dpsql.model.bounded_cache import BoundedCache
 from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.vocabulary import Answer, Noisy, Receipt
+from dpsql.policy.restrict import is_granted_as_much
 from dpsql.preparation.compilation import Compiler
 from dpsql.preparation.question import Account, Cost, Question, text_key
 from dpsql.release.execution import guarded
@@ -173,10 +174,10 @@ class AnswerCache:
     def tables(
         self, compiler: Compiler, query: Question, population: str
     ) -> Mapping[PaidAnswer, MeasuredCells]:
-        """Return the same measurements, followed by all cubes and the tables of analysts who
-        share.
+        """Return the same measurements, followed by all cubes and the tables of analysts who share
+        and whose roles grant no more: columns of a table may not exist for this analyst.
         """
-        payer, stamp = query.account, self._ledger.stamp()
+        payer, stamp, policy = query.account, self._ledger.stamp(), compiler.policy
         of = payer.analyst, payer.budget, payer.caps, population, compiler.policy.version
         entry = self._populations.get(of)
         if entry is None or entry.stamp != stamp:
@@ -192,7 +193,13 @@ class AnswerCache:
             self._populations.put(of, entry)
         wide = compiler.prepared(query).wide
         names = {} if wide is None or wide.prepared.question != population else wide.earlier
-        return {paid: table.renamed(names) for paid, table in entry.tables.items()}
+        return {
+            paid: table.renamed(names)
+            for paid, table in entry.tables.items()
+            if paid.cube
+            or payer.has(paid)
+            or any(is_granted_as_much(policy, each, payer.roles) for each in paid.holders)
+        }
 
     def paid_for(self, query: Question, question: str, version: str) -> list[PaidAnswer]:
         """Return the budget's paid answers for this analyst, for cubes, for those for whom an agent
