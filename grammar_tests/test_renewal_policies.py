@@ -165,6 +165,20 @@ def test_a_policy_with_windows(tmp_path: Path) -> None:
     ]
 
 
+def test_limits_of_analysts_groups_and_the_unit_renew(tmp_path: Path) -> None:
+    """Each limit that renews brings a second one, for its lifetime."""
+    cap = f"epsilon = 0.5\ndelta = 1e-7\n{BOTH}"
+    group = f'{BOTH}\n[groups.team]\nanalysts = ["ana"]\n{cap}'
+    file = Path(policy_file(tmp_path, group, cap.replace("delta = 1e-7\n", "")))
+    unit = 'key = "id"\n[tables.customers]'
+    text = file.read_text("utf-8").replace(unit, unit.replace("\n", f"\n{cap}\n"))
+    file.write_text(text, "utf-8")
+    titles = {cap.title: cap.renews for cap in load(str(file)).caps}
+    renewing = {title for title, renews in titles.items() if renews == MONTHS}
+    assert renewing == {"analyst ana", "group team", "all budgets"}
+    assert {f"lifetime of {title}" for title in renewing} < titles.keys()
+
+
 @pytest.mark.parametrize(
     ("budget", "why"),
     [
