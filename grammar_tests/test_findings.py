@@ -6,11 +6,14 @@ import json
 from contextlib import chdir
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from click.testing import CliRunner, Result
 
+from dpsql.engines import EngineFailed
 from dpsql.interfaces.cli import main
+from dpsql.interfaces.wordings import ExitCode
 from dpsql.model.errors import PolicyError
 from dpsql.model.resources import LONGEST_TEXT
 from dpsql.owner.check import _KINDS, check_policy
@@ -80,6 +83,15 @@ def test_facts_that_hold_and_are_not_recorded_are_advised(tmp_path: Path) -> Non
     assert told not in CliRunner().invoke(main, ["check", "--record", "--policy", path]).stderr
     assert not check_policy(path).unrecorded
     assert told not in CliRunner().invoke(main, ["check", "--policy", path]).stderr
+
+
+def test_a_check_that_fails_for_want_of_memory_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was a fault of dpsql, which said nothing of memory. Another error stays a fault."""
+    for error, said in ((EngineFailed(), "Raise memory in [limits]"), (KeyError("x"), "fault: ")):
+        monkeypatch.setattr("dpsql.owner.check.check_policy", Mock(side_effect=error))
+        done = CliRunner().invoke(main, ["check"])
+        assert done.exit_code == ExitCode.UNREACHABLE
+        assert said in done.stderr
 
 
 def test_what_takes_facts_away_is_an_error() -> None:

@@ -21,8 +21,10 @@ from dpsql.interfaces.cli.options import CommandSettings, with_policy, written_a
 from dpsql.interfaces.cli.terminal import Bar, interruptible, note
 from dpsql.interfaces.messages import describe, printable
 from dpsql.interfaces.wordings import ExitCode
+from dpsql.model.errors import Unreachable
 
 if TYPE_CHECKING:
+    from dpsql.owner.check import Checked
     from dpsql.owner.findings import Reviewed
     from dpsql.owner.proof_counts import CountedStatement
 
@@ -53,9 +55,7 @@ def refresh(settings: CommandSettings, *, record: bool, periods: str | None) -> 
             if not record:
                 warn_of_lapsed_facts(proxy)
     if record:
-        from dpsql.owner.check import check_policy  # noqa: PLC0415
-
-        checked = check_policy(settings.policy, record=True, refresh=periods is None)
+        checked = _checked(settings.policy, record=True, refresh=periods is None)
         _show(settings.policy, checked.reviews)
         note("A new data version has begun; the facts that it confirms are recorded.")
     elif periods is None:
@@ -81,9 +81,9 @@ def check(
     if proofs:
         _check_proofs(settings.policy, file, style)
         return
-    from dpsql.owner.check import check_policy, unnamed_budgets_of  # noqa: PLC0415
+    from dpsql.owner.check import unnamed_budgets_of  # noqa: PLC0415
 
-    checked = check_policy(settings.policy, record=record)
+    checked = _checked(settings.policy, record=record)
     if style == "json":
         click.echo(_as_json(checked.reviews))
     else:
@@ -105,6 +105,21 @@ def check(
         raise click.exceptions.Exit(ExitCode.BAD_INPUT)
     accepted = any(review.accepted for review in checked.reviews)
     note("The data fits the policy" + (", but for what is accepted." if accepted else "."))
+
+
+def _checked(path: str, *, record: bool, refresh: bool = False) -> Checked:
+    """Return the result of a check. Raises `Unreachable` if the database fails on the data."""
+    from dpsql.engines import EngineFailed  # noqa: PLC0415
+    from dpsql.owner.check import check_policy  # noqa: PLC0415
+
+    try:
+        return check_policy(path, record=record, refresh=refresh)
+    except EngineFailed:
+        raise Unreachable(
+            "The database failed while the check read all rows, as it does where these need more "
+            "memory than it has. So may questions, after their charge. Raise memory in [limits], "
+            "or shorten the texts of the longest lines."
+        ) from None
 
 
 def _check_proofs(path: str, file: str | None, style: str) -> None:
