@@ -54,16 +54,16 @@ more than was promised.
 """
 REFUSALS = """
 Refused queries read no private row and charge nothing, so the ledger has none of them. They are
-counted by day, interface and reason in a file next to the ledger, on this host. A process that was
-killed may have lost its last ones.
+counted by day, interface and reason in a file next to the ledger, on this host. If dpsql was
+killed, the last refusals before that may be missing.
 
-Each count is a number of messages that analysts received: it tells no more of the data than these.
+The counts tell no more of the data than the messages that analysts received.
 """
 UNIT = """
-The promise protects each {unit}, with all rows that links connect to it.
+The promise protects each {unit}, with all rows of other tables that belong to it.
 
-Each limit bounds what all answers below it tell of one {key}, whatever is asked. ε is the bound: a
-smaller one is stricter. δ is the probability that the bound fails.
+Each limit bounds what all answers charged to it, together, tell of one {key}, whatever is asked. ε
+is the bound: a smaller one is stricter. δ is the probability that the bound fails.
 """
 PERIODS = """
 The promise protects what one {key} did in one {every}: rows of the same person in two of them are
@@ -280,7 +280,7 @@ def _list_queries(entries: Sequence[Entry], agents: Mapping[str, Delegation]) ->
         for who, door, name in [key]
     )
     columns = ("analyst", "interface", "charges", "loss", "share")
-    return ReportSection("analysts", "Who asked how much?", _paragraphs(CHARGES), columns, rows)
+    return ReportSection("analysts", "Who was charged?", _paragraphs(CHARGES), columns, rows)
 
 
 def _whole(entries: Sequence[Entry]) -> Mapping[str, Loss]:
