@@ -8,6 +8,7 @@ from decimal import Decimal
 from math import inf, nan
 from pathlib import Path
 from random import Random
+from struct import pack
 from typing import Any
 
 import duckdb
@@ -82,7 +83,9 @@ def written(path: Path, seed: int) -> str:
     path.with_suffix(".true").write_bytes(path.read_bytes())
     ends = list[bytes]()
     with_statistics(path, lambda _, s: ends.extend(v for _, v in s.values() if type(v) is bytes))
-    with_statistics(path, other(dice, dice.choice(WRONG), ends))
+    infinite = [pack("<d", end) for end in (inf, -inf)]  # DuckDB displays none, and none is tested
+    ends = [end for end in ends if end not in infinite]
+    with_statistics(path, other(dice, dice.choice(WRONG), ends or [b"\0" * 8]))
     return "s.x" if nested else "x"
 
 
@@ -104,7 +107,7 @@ def differing(path: Path, seed: int) -> str | None:
             f"{x} {sign} {value}" for sign in SIGNS for value in literals if "nan" not in value
         ]
         for test in (*tests, f"{x} IS NULL", f"{x} IS NOT NULL"):
-            one = f" AND NOT isnan({x})" if "DOUBLE" in test and "=" not in test.split()[1] else ""
+            one = f" AND NOT isnan({x})" if "DOUBLE" in test and " = " not in test else ""
             sql = f"SELECT COUNT(*) FROM t WHERE {test}{one}"
             if answered(connection, sql) != answered(plain, sql):
                 return sql
