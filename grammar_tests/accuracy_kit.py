@@ -49,7 +49,7 @@ class Cell:
     """A number of an answer: whether its interval holds the plain number.
 
     `clipped` says that the number without noise is another than the plain one: rows are clipped,
-    scaled or sampled, or listed groups of nobody are among those that are computed with.
+    scaled or sampled.
     """
 
     family: str

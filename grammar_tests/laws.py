@@ -40,6 +40,7 @@ from dpsql.mechanisms.exponential import Candidates, best
 from dpsql.mechanisms.laws import Law
 from dpsql.mechanisms.matrix_noise import MatrixNoise
 from dpsql.mechanisms.scores import Reached, candidates
+from dpsql.model.algebra import Aggregate, Window
 from dpsql.model.public_times import now
 from dpsql.model.row_notices import NoRows
 from dpsql.model.tree import DOUBLE, Call, Statement
@@ -252,12 +253,16 @@ def noiseless(prepared: Prepared, engine: PlainEngine) -> tuple[Rows, Rows]:
 
 
 def _known_to_be_exact(prepared: Prepared) -> Prepared:
-    """The same query where means know that there is no noise, and draw nothing to the middle."""
+    """The same query where means know that there is no noise, and draw nothing to the middle.
+
+    So do aggregates of listed groups, which then have rows.
+    """
     plan = prepared.plan
     assert plan is not None
     queries = [r for outer in (plan.outer, *plan.stages) for r in relations(outer)]
     nodes = (node for r in queries for e in expressions(r) for node in walk(e))
-    if not any(isinstance(node, Call) and node.function == NAME for node in nodes):
+    means = any(isinstance(node, Call) and node.function == NAME for node in nodes)
+    if not means and not any(isinstance(r, Aggregate | Window) for r in queries):
         return prepared
     blocks = (
         replace(block, releases=tuple(noised(r, NO_NOISE) for r in block.releases))

@@ -406,7 +406,7 @@ class TooFew(Notice):
 @dataclass(frozen=True, slots=True)
 class CountedKeys(Notice):
     """The released groups of these private keys are counted, which are not all groups. Of `listed`
-    keys all are groups for the aggregates above them, also those without rows.
+    keys those that surely have rows are groups for the aggregates above them.
     """
 
     keys: tuple[str, ...]
@@ -415,8 +415,8 @@ class CountedKeys(Notice):
     def sentence(self, _names: str) -> str:
         listed = ", ".join(self.keys)
         if self.listed is not None:
-            most = f"all {self.listed:,} values that {listed} can have"
-            return f"{most} are groups here, also those without rows"
+            groups = f"those of {self.listed:,} groups by {listed} count that surely have rows"
+            return f"{groups}; the interval covers the others, with and without rows"
         other = f"; COUNT(DISTINCT {listed}) tells, with a known error" * (len(self.keys) == 1)
         return f"how many {listed} are shown is not how many there are{other}"
 

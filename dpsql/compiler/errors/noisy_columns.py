@@ -18,6 +18,7 @@ from dpsql.mechanisms.shown_counts import Widening
 from dpsql.model import tree
 from dpsql.model.algebra import Field, Relation
 from dpsql.model.dataclass import dataclass, field, replace
+from dpsql.model.privacy_loss import Noise
 from dpsql.model.walk import refs, substitute
 
 
@@ -112,7 +113,9 @@ class NoiseOfBlock:
     errors of counts grow towards a threshold as `near` says. Derived numbers have the error
     `single` by themselves; in combinations they err at most as if each had its deviation.
     Limits clip what units add to the columns that are `biased`. Of `summed` columns only running
-    sums have known errors: their variances are the running sums of a column of the table.
+    sums have known errors: their variances are the running sums of a column of the table. Of
+    `listed` groups some may have no rows: then the `additive` columns are noise about 0, drawn by
+    `noises`.
     """
 
     deviations: Mapping[int, float | None]
@@ -127,6 +130,9 @@ class NoiseOfBlock:
     single: Mapping[int, float] = field(default_factory=dict)
     biased: tuple[BiasedColumn, ...] = ()
     summed: tuple[int, ...] = ()
+    listed: int = 0
+    additive: frozenset[int] = frozenset()
+    noises: tuple[Noise, ...] = ()
 
     @property
     def shown_deviations(self) -> Mapping[int, float | None]:
@@ -188,6 +194,17 @@ class ErrorSource:
         )
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Presence:
+    """A column that is 1 in rows of groups that surely have rows, else 0.
+
+    No value of any group is likely to err by more than `far` standard errors.
+    """
+
+    column: tree.Expression
+    far: float
+
+
 @dataclass(frozen=True, slots=True)
 class Traced:
     """A relation with noisy columns: `meaning` maps them to expressions over bases.
@@ -203,7 +220,8 @@ class Traced:
     number of rows and aggregates over them are uncertain. Noise does not decide whether the bases
     that are `certain` are NULL. The truth of a `biased` base may be farther off than its error.
     The running sums of the `increments` of a base are the variances of its own running sums.
-    Selected rows may be the first by an expression over bases, `first_by`, all of them.
+    Selected rows may be the first by an expression over bases, `first_by`, all of them. If listed
+    groups may have no rows, `present` says which ones do.
     """
 
     relation: Relation
@@ -220,6 +238,7 @@ class Traced:
     biased: Mapping[int, Ends] = field(default_factory=dict)
     increments: Mapping[int, tree.Expression] = field(default_factory=dict)
     first_by: tree.Expression | None = None
+    present: Presence | None = None
 
     def over(self, relation: Relation) -> Traced:
         return replace(self, relation=relation)
@@ -374,6 +393,7 @@ class Traced:
         read = [*self.meaning.values(), *(d for d in self.deviation.values() if d is not None)]
         read += self.alone.values()
         read += self.increments.values()
+        read += [] if self.present is None else [self.present.column]
         read += [end for ends in self.biased.values() for end in (ends.below, ends.above)]
         return frozenset().union(*map(refs, read))
 

@@ -14,11 +14,16 @@ independent rest, as with a window.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
 from typing import assert_never
 
 from dpsql.compiler.errors import window_errors
+from dpsql.compiler.errors.aggregate_errors import trace_aggregate
 from dpsql.compiler.errors.bias_ends import NOTHING, Ends, ends_of, rest_ends, united_ends
+from dpsql.compiler.errors.empty_groups import (
+    joined_presence,
+    united_presence,
+    with_presence,
+)
 from dpsql.compiler.errors.expression_errors import NAN, or_zero, remaining
 from dpsql.compiler.errors.noisy_columns import (
     Addend,
@@ -26,13 +31,11 @@ from dpsql.compiler.errors.noisy_columns import (
     Near,
     NoiseOfBlock,
     Traced,
-    is_linear,
     noise_of,
-    of_totals,
 )
 from dpsql.compiler.errors.outputs import EXACT, Propagated
 from dpsql.compiler.errors.reported_errors import with_estimates
-from dpsql.compiler.errors.selection_errors import Selection, error_of_extreme, widen_first
+from dpsql.compiler.errors.selection_errors import Selection, widen_first
 from dpsql.compiler.errors.small_groups import as_ratio
 from dpsql.compiler.errors.stated_errors import OneInput, Stating, states
 from dpsql.compiler.plan.biased_columns import BiasedColumn
@@ -163,6 +166,7 @@ class _Tracer:
         alone |= {n: cell.deviation for n, cell in cells.items()}
         shown = {n: f for n, f in parts.items() if n not in noise.halves.values()}
         rows, biased, increments, wider = self._with_columns(relation, parts, noise)
+        rows, present = with_presence(rows, parts, noise, self.identities)
 
         def error(column: int) -> tree.Expression | None:
             if column in noise.halves:
@@ -188,6 +192,7 @@ class _Tracer:
             ),
             biased=biased,
             increments=increments,
+            present=present,
         )
 
     def _with_columns(
@@ -322,94 +327,17 @@ class _Tracer:
         )
 
     def _aggregate(self, relation: algebra.Aggregate) -> Traced:
-        relation, source = self._read(relation)
-        extra, below = list[algebra.Measure](), list[algebra.WindowItem]()
-        totals: list[tuple[algebra.Field, tree.AggregateCall]] = []
-        fields: dict[int, algebra.Field] = {}
-        deviation: dict[int, tree.Expression | None] = {}
-        biased: dict[int, Ends | None] = {}
-        regrouped = False
-        keys = (key.expression for key in relation.keys)
-        within = source.within(frozenset(key.id for key in keys if isinstance(key, tree.Ref)))
-        within = replace(within, first_by=None) if relation.keys else within
-        for key in relation.keys:
-            if source.rewritten(key.expression) is not None:
-                regrouped = True
-                fields[key.field.id], deviation[key.field.id] = key.field, None
-        for measure in relation.measures:
-            call = measure.call
-
-            named = partial(self._hidden, call, extra)
-            if not (regrouped or window_errors.is_noisy(source, call)):
-                continue
-            fields[measure.field.id] = measure.field
-            error = None if regrouped else window_errors.argument_error(within, call)
-            extreme = partial(self._extreme, relation, call, named, below)
-            deviation[measure.field.id] = window_errors.error_of_many(
-                within, call, error, named, extreme
-            )
-            if error is not None:
-                biased[measure.field.id] = window_errors.ends_of_many(within, call, named)
-            totals.append((measure.field, call))
-        rows = algebra.Window(source.relation, tuple(below)) if below else source.relation
-        result = replace(relation, input=rows, measures=relation.measures + tuple(extra))
-        meaning = {n: tree.Ref(n, f.type) for n, f in fields.items()}
-        origin = of_totals(source, totals)
-        if not relation.keys:
-            origin = _with_addends(source, totals, origin)
-        selected = bool(relation.keys) and (regrouped or source.selected)
-        certain = _certain_totals(source, totals) if relation.keys else frozenset[int]()
-        traced = Traced(result, meaning, deviation, origin, selected=selected, certain=certain)
-        return replace(traced, biased={n: ends for n, ends in biased.items() if ends})
-
-    def _hidden(
-        self,
-        call: tree.AggregateCall,
-        extra: list[algebra.Measure],
-        function: str,
-        arg: tree.Expression,
-    ) -> tree.Ref:
-        """Add a hidden column to `extra`: another aggregate over the rows of a call."""
-        kind = tree.INTEGER if function == "count" else tree.DOUBLE
-        hidden = self.identities.field("error", kind)
-        extra.append(
-            algebra.Measure(
-                hidden, tree.AggregateCall(function, (arg,), filter=call.filter, type=kind)
-            )
-        )
-        return tree.Ref(hidden.id, kind)
-
-    def _extreme(
-        self,
-        relation: algebra.Aggregate,
-        call: tree.AggregateCall,
-        named: Callable[[str, tree.Expression], tree.Expression],
-        below: list[algebra.WindowItem],
-        error: tree.Expression,
-    ) -> tree.Expression:
-        """Return the error of MIN, MAX or a quantile; windows `below` hold the extremes. All rows
-        are rivals of a quantile.
-        """
-        rivals: tree.Expression = tree.Literal(1.0, tree.DOUBLE)
-        if self.selection.selected and call.function in ("min", "max"):
-            cut = self.identities.field("cut", tree.DOUBLE)
-            by = tuple(key.expression for key in relation.keys)
-            value = call.args[0].to(tree.DOUBLE)
-            window = tree.WindowCall(
-                call.function, (value,), by, type=tree.DOUBLE, filter=call.filter
-            )
-            below.append(algebra.WindowItem(cut, window))
-            rivals = self.selection.is_near(value, cut.ref, error)
-        return error_of_extreme(error, rivals, named, self.selection)
+        plain, source = self._read(relation)
+        range_of = self.stating.range_of
+        return trace_aggregate(source, plain, self.identities, self.selection, range_of)
 
     def _union(self, relation: algebra.Union) -> Traced:
         left, right = self.trace(relation.left), self.trace(relation.right)
         sides, old = (left, right), (relation.left.fields, relation.right.fields)
         fields, items = list(relation.fields), [[f.item for f in side] for side in old]
-        meaning: dict[int, tree.Expression] = {}
+        meaning, alone = dict[int, tree.Expression](), dict[int, tree.Expression]()
         deviation: dict[int, tree.Expression | None] = {}
         origin: dict[int, ErrorSource] = {}
-        alone: dict[int, tree.Expression] = {}
         biased: dict[int, Ends] = {}
         common = noise_of(left.origin.values()) & noise_of(right.origin.values())
 
@@ -436,12 +364,13 @@ class _Tracer:
                 if any(side.alone for side in sides) and new.id not in self.shown:
                     alone[new.id] = error
                     deviation[new.id] = added([side.error_in_total(ref) for side, ref in here])
+        present = united_presence(relation, sides, added)
         projected = [
             algebra.Project(s.relation, tuple(i)) for s, i in zip(sides, items, strict=True)
         ]
         result = replace(relation, left=projected[0], right=projected[1], fields=tuple(fields))
-        selected = _of_sides(relation, sides)
-        return Traced(result, meaning, deviation, origin, alone, selected=selected, biased=biased)
+        traced = Traced(result, meaning, deviation, origin, alone, biased=biased, present=present)
+        return replace(traced, selected=_of_sides(relation, sides))
 
 
 def _of_unions(relation: algebra.Relation) -> Iterator[int]:
@@ -467,27 +396,6 @@ def _of_sides(relation: algebra.Union, sides: Sequence[Traced]) -> bool:
     noisy = any(side.is_noisy(*(f.ref for f in fields)) for side, fields in listed)
     compared = noisy and not (relation.kind == "UNION" and relation.all)
     return compared or any(side.selected for side in sides)
-
-
-def _with_addends(
-    source: Traced,
-    totals: Sequence[tuple[algebra.Field, tree.AggregateCall]],
-    origin: Mapping[int, ErrorSource],
-) -> dict[int, ErrorSource]:
-    """Return the sources of totals over all rows; those of sums record the addition of each row."""
-    origins = dict(origin)
-    for column, call in totals:
-        if column.id in origins and call.function == "sum" and is_linear(call):
-            origins[column.id] = replace(origins[column.id], addend=source.addend(call.args[0]))
-    return origins
-
-
-def _certain_totals(
-    source: Traced, totals: Sequence[tuple[algebra.Field, tree.AggregateCall]]
-) -> frozenset[int]:
-    """Return the totals over a group's rows that noise cannot make NULL."""
-    linear = ((column.id, call.args) for column, call in totals if is_linear(call))
-    return frozenset(n for n, args in linear if all(map(source.is_certain, args)))
 
 
 def _chosen(traced: Traced, relation: algebra.Filter | algebra.Sort | algebra.Limit) -> Traced:
@@ -518,6 +426,7 @@ def joined(left: Traced, right: Traced, relation: algebra.Join, identities: Iden
         table=left.table,
         certain=left.certain | right.certain,
         biased={**left.biased, **right.biased},
+        present=joined_presence(left, right),
     )
     for base, origin in right.origin.items():
         own = None if origin.addend is None else _own(left, origin.addend)

@@ -13,6 +13,7 @@ from functools import partial
 from math import inf
 
 from dpsql.compiler.errors.bias_ends import Ends, rest_ends, total_ends
+from dpsql.compiler.errors.empty_groups import is_harmless, unsure_ends
 from dpsql.compiler.errors.expression_errors import or_zero, remaining
 from dpsql.compiler.errors.noisy_columns import Traced, is_linear
 from dpsql.compiler.errors.selection_errors import Selection, error_of_extreme
@@ -139,6 +140,8 @@ def trace_windows(
     for item in sorted(relation.items, key=lambda i: sum(_holds(i.call, c) for c in calls)):
         if is_noisy(source, item.call):
             windows.add(item)
+        elif source.present is not None and item.call.function == "count":
+            windows.add_count(item)
     return windows.traced()
 
 
@@ -205,6 +208,12 @@ class _Windows:
         else:
             self._whole(item, error, reads if apart and _is_of_others(call) else frozenset())
 
+    def add_count(self, item: WindowItem) -> None:
+        """Record a number of listed groups, which is exact if all of them surely have rows."""
+        value = item.field.ref
+        self._meaning[value.id], self._deviation[value.id] = value, value.to(tree.DOUBLE) * 0.0
+        self._biased[value.id] = self._unless_empty(item.call, None)
+
     def _of_combinations(self, call: tree.WindowCall) -> tree.Expression | None:
         """Return the error of a running sum that was measured as such; None for other totals."""
         meaning = self._source.rewritten(call.args[0])
@@ -252,7 +261,7 @@ class _Windows:
         origin = self._source.total(argument, read)
         assert origin is not None
         self._origin[rest.id] = replace(origin, apart=part.reads, many=True)
-        ends = self._ends(replace(call, function="sum"))
+        ends = self._ends(call, "sum")
         self._add_ends(rest.id, rest_ends(ends, part.ends))
         whole = or_zero(part.meaning) + tree.Ref(rest.id, tree.DOUBLE)
         self._parts.append(_Part(total, whole, variance, part.reads | {read}, call=call, ends=ends))
@@ -272,8 +281,23 @@ class _Windows:
             rivals = self._selection.is_near(call.args[0], cut.ref, error)
         return error_of_extreme(error, rivals, partial(self._named, call), self._selection)
 
-    def _ends(self, call: tree.WindowCall) -> Ends | None:
-        return ends_of_many(self._source, call, partial(self._named, call))
+    def _ends(self, call: tree.WindowCall, function: str = "") -> Ends | None:
+        """Return the ends of a window, or of another `function` over its rows."""
+        computed = replace(call, function=function or call.function)
+        ends = ends_of_many(self._source, computed, partial(self._named, call))
+        if self._source.present is None or is_harmless(self._source, call):
+            return ends
+        return self._unless_empty(call, ends)
+
+    def _unless_empty(self, call: tree.WindowCall, ends: Ends | None) -> Ends:
+        """Return the ends, unknown where a group of the window may have no rows."""
+        assert self._source.present is not None
+        column, function = self._source.present.column, call.function
+        shifts = function in ("lag", "lead")
+        if call.ignore_nulls or (shifts and len(call.args) > 1):
+            call, shifts = tree.WindowCall("min", (column,), call.partition_by), False
+        least = self._named(call, function if shifts else "min", column)
+        return unsure_ends(ends, tree.scalar("coalesce", least, 1.0))
 
     def _add_ends(self, base: int, ends: Ends | None) -> None:
         if ends is not None:

@@ -20,6 +20,7 @@ from dpsql.compiler.errors.small_groups import has_means, with_noise_known, writ
 from dpsql.compiler.errors.stated_errors import states
 from dpsql.compiler.plan import private_plan
 from dpsql.compiler.plan.certain_ranges import CertainRanges
+from dpsql.compiler.plan.measurement_kinds import BlockAverage
 from dpsql.compiler.plan.published_keys import ListedKeys, ThresholdKeys
 from dpsql.compiler.plan.shown_query import ShownQuery
 from dpsql.compiler.plan.summed_columns import variance_increments
@@ -139,6 +140,8 @@ def _selected(
 def _noises(plan: private_plan.PrivatePlan) -> list[NoiseOfBlock]:
     """Return the noise of each released table, and of consistent groups of them."""
     noises = [_noise(block) for block in plan.blocks]
+    if _aggregates(plan.outer, *plan.stages):
+        noises = [_with_groups(*each) for each in zip(noises, plan.blocks, strict=True)]
     for levels in plan.levels:
         spread = Spread.of(levels)
         for n, table in enumerate(levels.tables):
@@ -177,6 +180,31 @@ def _noise(block: private_plan.BlockPlan) -> NoiseOfBlock:
     )
 
 
+def _aggregates(*outer: algebra.Relation) -> bool:
+    """Test whether queries over released tables compute numbers from several of their rows."""
+    computed = algebra.Aggregate | algebra.Window
+    return any(isinstance(part, computed) for each in outer for part in relations(each))
+
+
+def _with_groups(noise: NoiseOfBlock, block: private_plan.BlockPlan) -> NoiseOfBlock:
+    """Return the noise of listed groups of which some may have no rows."""
+    rows, keys = block.block, block.keys
+    listed = isinstance(keys, ListedKeys) and not keys.shown and rows.vote is None
+    if not (listed and rows.keys and rows.groups is None and block.domain):
+        return noise
+    additive = {
+        release.field.id
+        for release in block.releases
+        if release.stability is None and not isinstance(release.query, BlockAverage)
+    }
+    return replace(
+        noise,
+        listed=len(block.domain),
+        additive=frozenset(additive - {*noise.summed, *noise.halves}),
+        noises=block.noises,
+    )
+
+
 def _near(block: private_plan.BlockPlan, keys: ThresholdKeys) -> Near | None:
     """Return the effect of a threshold on the errors of a block's counts; None without an
     effect.
@@ -200,7 +228,7 @@ def _stage(
         return private_plan.StageSql(columns, (), relation.sql, relation.rows)
     tables = _Tables(dialects)
     outputs = tuple(f.ref for f in relation.fields)
-    rows = traced(relation).relation if states(relation) else relation
+    rows = traced(relation).relation if states(relation) or _aggregates(relation) else relation
     sql = tables.query(rows, outputs, identities)
     return private_plan.StageSql(columns, tuple(tables.listed), sql)
 
