@@ -337,6 +337,16 @@ def test_a_series_of_a_column_is_offered_between_its_bounds(
     assert sorted(engine.rows(wrong.sql)) != sorted(engine.rows(text)), "the twin keeps all numbers"
 
 
+@pytest.mark.parametrize(
+    "unequal", ["o.customer_id <> e.customer_id", "E.customer_id>o.customer_id"]
+)
+def test_people_that_a_text_tells_apart_are_not_made_equal(unequal: str) -> None:
+    text = "SELECT COUNT(*) FROM orders o JOIN events e ON o.quantity = e.duration"
+    case = replace(REFUSED[0], sql=text, catalog="shop", settings=())
+    assert offered(case) is not None
+    assert offered(replace(case, sql=f"{text} AND {unequal}")) is None
+
+
 def test_people_are_not_counted_in_groups_of_one_of_them() -> None:
     text = (
         "SELECT AVG(n) FROM (SELECT note, COUNT(DISTINCT customer_id) n FROM orders GROUP BY 1) t"

@@ -17,6 +17,7 @@ import pytest
 
 from dpsql import accountants, mechanisms
 from dpsql.answering import two_steps
+from dpsql.compiler.calibrate.polls import Polls
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.compiler.plan.private_plan import BlockPlan
 from dpsql.compiler.plan.published_keys import ShownKeys
@@ -499,3 +500,34 @@ def test_keys_of_one_value_for_each_person_have_one_phase(tmp_path: Path) -> Non
     with opened(tmp_path) as proxy:
         plan = proxy.explain(proxy_kit.request(sql, "1"))
     assert len(plan.blocks) == 1
+
+
+BY_CITY = "SELECT city, COUNT(*) AS n FROM logins JOIN customers USING (customer_id) GROUP BY city"
+"""Private keys of which each person has one."""
+
+
+@pytest.mark.full("thousands of releases are sampled")
+@pytest.mark.parametrize("most", [4, 40])
+def test_intervals_of_rows_hold_where_each_person_has_one_private_key(
+    tmp_path: Path, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Most people have one row, or many. The wrong twin forgets what limits clip."""
+    tables = crowd(900, most=most)
+    truth: dict[Any, Any] = dict(PlainEngine(world.build(tables, constraints=False)).rows(BY_CITY))
+
+    def share(folder: Path) -> float:
+        inside = list[bool]()
+        with Proxy.open(str(proxy_kit.shop(folder, tables=tables))) as proxy:
+            proxy.vault.sampler = partial(mechanisms.sample, entropy=ENTROPY)
+            for n in range(12):  # a larger ε each time, so that nothing is remembered
+                answer = proxy.ask(proxy_kit.request(BY_CITY, str(1 + Decimal(n) / 10_000)))
+                halves: Any = answer.halves or answer.margins
+                for (key, number), (_, half) in zip(answer.rows, halves, strict=True):
+                    below, above = half if isinstance(half, tuple) else (half, half)
+                    inside.append(number - below <= truth[key] <= number + above)
+        assert len(inside) >= 36
+        return sum(inside) / len(inside)
+
+    assert share(tmp_path / "told") >= 0.93
+    monkeypatch.setattr(Polls, "biased", lambda *_: ())
+    assert share(tmp_path / "twin") < 0.8

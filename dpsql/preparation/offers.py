@@ -21,6 +21,7 @@ from dpsql.model.vocabulary import ColumnPolicy, Policy, Request
 from dpsql.preparation import written_groups
 from dpsql.preparation.written_selects import (
     WrittenSelect,
+    are_unequal,
     call_around,
     enclosing,
     without_backticks,
@@ -384,19 +385,19 @@ _ENDS_OF_KEYS = frozenset({"asc", "desc", "nulls", "rows", "range", "groups", ",
 
 
 def _same_unit(case: RefusedText) -> Iterator[Offer]:
-    """Add the condition that both rows of a join are of the same unit."""
+    """Add that joined rows are of the same unit, unless the text says the opposite."""
     pair = case.refused.facts.get("pair")
     if not isinstance(pair, tuple) or not pair:
         return
-    select = case.selects[0]
-    names = _table_names(case, select)
-    order = [alias for alias, _ in names]
+    names = list(enumerate(_table_names(case, case.selects[0])))
     left, right = (
-        [alias for alias, table in names if table in _tables_with(case, column)] for column in pair
+        [(n, alias) for n, (alias, table) in names if table in _tables_with(case, column)]
+        for column in pair
     )
-    for one, other in product(left, reversed(right)):
-        if order.index(one) < order.index(other):
-            yield from _with_condition(select, f"{one}.{pair[0]} = {other}.{pair[1]}")
+    for (first, one), (second, other) in product(left, reversed(right)):
+        ends = f"{one}.{pair[0]}", f"{other}.{pair[1]}"
+        if first < second and not are_unequal(case.text, ends):
+            yield from _with_condition(case.selects[0], " = ".join(ends))
 
 
 def _with_condition(

@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 
@@ -246,3 +247,9 @@ def without_top(text: str) -> tuple[str, str]:
             at = select.words[select.after - 1].stop
             return f"{rest[:at]} {limit}{rest[at:]}", limit
     return text, ""
+
+
+def are_unequal(text: str, ends: tuple[str, str]) -> bool:
+    """Test whether a text says that two columns are unequal."""
+    ways = (r"\s*(<>|!=|[<>](?!=))\s*".join(map(re.escape, each)) for each in (ends, ends[::-1]))
+    return any(re.search(rf"\b{way}\b", text, re.IGNORECASE) for way in ways)

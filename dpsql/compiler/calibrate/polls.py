@@ -369,14 +369,18 @@ class Polls:
         return tuple([poll for poll in polls if poll.first] or polls)
 
     def biased(self, columns: Mapping[Measurement, int]) -> tuple[BiasedColumn, ...]:
-        """The released columns of which bounds that were found remove something."""
-        keyed = ((part, column, self.keys.get(part)) for part, column in columns.items())
-        norms = ((part, column, self.norms.get(key)) for part, column, key in keyed if key)
-        return tuple(
-            BiasedColumn(column, norm.bias, part.total_lower < 0, part.total_upper > 0)
-            for part, column, norm in norms
-            if norm is not None and norm.bias is not None
-        )
+        """The released columns of which bounds that were found remove something.
+
+        Rows that are clipped to one for each unit are measured as units.
+        """
+        biased = []
+        for part, key in self.keys.items():
+            units = UnitCount(part.condition) if isinstance(part, RowCount) else part
+            column, norm = columns.get(part, columns.get(units)), self.norms.get(key)
+            if column is not None and norm is not None and norm.bias is not None:
+                below, above = part.total_lower < 0, part.total_upper > 0
+                biased.append(BiasedColumn(column, norm.bias, below, above))
+        return tuple(biased)
 
     def _total(
         self, part: RowCount | ClippedSum, measure: int, digits: int, most: int | None = None
@@ -473,7 +477,7 @@ class Polls:
                 self.size,
                 of_keys,
                 alone=alone,
-                listed=self.listed > 0 and not of_keys,
+                listed=(self.listed > 0 or self.totals.groups == 1) and not of_keys,
             )
 
     def _key(self, vote: UnitVote) -> str:
