@@ -16,7 +16,8 @@ import pytest
 import dpsql
 from dpsql import mechanisms
 from dpsql.compiler.plan.measurement_kinds import Vote
-from dpsql.compiler.plan.private_plan import FoundNorm
+from dpsql.compiler.plan.prepared import Prepared
+from dpsql.compiler.plan.private_plan import FoundNorm, Poll
 from dpsql.interfaces import records
 from dpsql.interfaces.tables import table
 from dpsql.mechanisms import clipping_bias
@@ -378,6 +379,29 @@ def test_a_remembered_answer_has_the_same_ends(asked: Proxy) -> None:
     assert again.receipt is not None
     assert again.receipt.remembered
     assert (first.rows, first.halves) == (again.rows, again.halves)
+
+
+@pytest.mark.full("opens a proxy for each item")
+def test_the_largest_groups_of_a_paid_question_are_free(
+    asked: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Alone they would have another limit, which the wrong twin asks for."""
+
+    def by_groups(poll: Poll, *_of: object) -> tuple[FoundNorm, float]:
+        return FoundNorm(poll.key, 64 * poll.groups, 0, visible=True), 1.0
+
+    monkeypatch.setattr(contribution_bounds, "_of_total", by_groups)
+    by_month = BY_MONTH.removesuffix(" ORDER BY m")
+    largest = request(f"{by_month} ORDER BY n DESC LIMIT 1", "1")
+    rows = asked.ask(request(BY_MONTH, "1")).rows
+    with monkeypatch.context() as twin:
+        twin.setattr(Prepared, "of_all_groups", property(lambda plan: plan))
+        assert asked.explain(largest).charge.amount > 0
+    assert asked.explain(largest).charge.amount == 0
+    answer = asked.ask(largest)
+    assert answer.receipt is not None
+    assert answer.receipt.charged.amount == 0
+    assert answer.rows == (max(rows, key=lambda row: row[1]),)
 
 
 @pytest.mark.full("opens a proxy for each item")

@@ -184,13 +184,18 @@ class NormSteps(Steps):
             paid = compiler.prepared(search.at(answer.receipt.epsilon))
             polled.append((search.polls, paid, answer))
 
-        def with_norms(widest: Question) -> Question:
-            more = contribution_bounds.norms_of(compiler.prepared(widest), polled)
+        def with_norms(widest: Question, *, of_all: bool = False) -> Question:
+            plan = compiler.prepared(widest)
+            more = contribution_bounds.norms_of(plan.of_all_groups if of_all else plan, polled)
             return replace(widest, norms=(*widest.norms, *more))
 
         first = with_norms(self.last)
         if self.to_pay or _is_remembered(compiler, vault, first):
             return first
+        # The largest groups of a paid question are those of its answer.
+        of_all = with_norms(self.last, of_all=True)
+        if of_all != first and _is_remembered(compiler, vault, of_all):
+            return of_all
         # If the norms are known, the answer gets their share.
         return with_norms(self.query)
 

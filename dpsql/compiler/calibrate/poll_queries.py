@@ -79,7 +79,9 @@ def of_shown(polls: Sequence[Sequence[Poll]], bounded: Bounded) -> tuple[Poll, .
         return isqrt(min(largest.get(number, poll.groups), poll.groups) * poll.groups)
 
     each = ((number, poll) for number, of_block in enumerate(polls) for poll in of_block)
-    shown = tuple(replace(poll, groups=groups(number, poll)) for number, poll in each)
+    shown = tuple(
+        replace(poll, groups=groups(number, poll), of_all=poll.groups) for number, poll in each
+    )
     return tuple(poll for poll in shown if poll.first) or shown
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TypeAlias
 
 from dpsql.compiler.plan.private_plan import BlockPlan, Poll, PrivatePlan, Rewritten
-from dpsql.model.dataclass import dataclass
+from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.notices import Notice
 from dpsql.model.origins import MeasuredColumns
 from dpsql.model.periods import ChargedPeriods
@@ -49,6 +49,14 @@ class Prepared:
     def polls(self) -> tuple[Poll, ...]:
         """The polls to run first, because bounds on contributions are unknown."""
         return () if self.plan is None else self.plan.polls
+
+    @property
+    def of_all_groups(self) -> Prepared:
+        """The same, with polls that weigh errors over all groups, even if only some are shown."""
+        if self.plan is None:
+            return self
+        polls = tuple(replace(poll, groups=poll.of_all) for poll in self.polls)
+        return replace(self, plan=replace(self.plan, polls=polls))
 
     @property
     def selects(self) -> bool:
