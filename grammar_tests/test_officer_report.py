@@ -97,9 +97,10 @@ def test_it_says_what_is_promised_changed_and_verified(asked: Path) -> None:
     assert (promise["used"], promise["left"]) == ("0.1 %", "99.9 %")
     with Proxy.open(str(asked)) as proxy:
         last, digest = proxy.ledger.verify()
-    assert found["record"]["texts"] == [
-        f"Yes: the ledger was verified up to entry {last:,}, with the hash {digest}."
-    ]
+    verified, compared, entries = found["record"]["texts"]
+    assert verified == f"Yes: the ledger was verified up to entry {last:,}, with the hash {digest}."
+    assert "compared them with the hashes in the ledger" in compared
+    assert "two entries: the charge, and the hash of its answer" in entries
     for title in (
         "ana was charged most",
         "ana was charged most often (2 times).",
@@ -112,6 +113,11 @@ def test_it_says_what_is_promised_changed_and_verified(asked: Path) -> None:
 
 @pytest.mark.full("measures neighbours or further data sets")
 def test_it_is_of_its_period_alone(asked: Path) -> None:
+    early = "before its period was over: what came later is missing."
+    for until, is_early in ((1, True), (-5, False)):
+        *_, made = document(asked, since=-9, until=until)["summary"]["texts"]
+        assert re.search(r"made this report on \d{4}-\d\d-\d\d at \d\d:\d\d \(UTC\)", made)
+        assert made.endswith(early) == is_early
     for period in ({"since": 5, "until": 9}, {"since": -9, "until": -5}):
         found = document(asked, **period)
         assert found["analysts"]["rows"] == found["tables"]["rows"] == []

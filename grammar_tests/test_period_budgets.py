@@ -293,7 +293,7 @@ def test_receipts_and_plans_name_the_periods(folder: Path, clock: Clock) -> None
         assert again.remembered
         sheet = budgets_text(proxy)
         assert all(f"default in {name}" in sheet for name in period_worlds.BLOCKS)
-        sections = report_sections(proxy, clock.now - timedelta(days=1), clock.now)
+        sections = report_sections(proxy, clock.now - timedelta(days=1), clock.now, clock.now)
         assert "what one user_id did in one month" in str(sections)
         assert len(proxy.budgets()) == 1
 

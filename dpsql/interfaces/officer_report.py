@@ -78,10 +78,27 @@ CHARGES = """
 A query is charged once for each measurement that it pays for. Its loss bounds what the answer tells
 of any one person. Losses add up; the share is the part of all losses in this period.
 
+The accountant zcdp counts losses in ρ, which grows about as the square of ε: 29 % of ρ are not 29 %
+of ε.
+
 Repeated answers are free: they tell nothing new, and are not listed.
 """
 CHANGED = """
-A limit bounds what all answers together tell of one person. Its ε is shown at its present δ.
+A limit bounds what all answers together tell of one person. Its ε, before and now, is for the δ of
+today.
+
+These acts come from the owner's policy and commands. The ledger has no person's name for them.
+"""
+RECORD = """
+dpsql computed the hash of every entry again, from the first on. It compared them with the hashes in
+the ledger, and the last one with the mark, a file that notes the highest state on this host. So
+entries that were edited, removed or taken back are found, unless ledger and mark were forged
+together. Against that, keep this page: dpsql ledger export must show the same hash for this entry
+at any later time.
+
+An answered charge has two entries: the charge, and the hash of its answer. The other entries are
+acts of the owner, and what dpsql notes: the beginning, windows that opened, late answers, sums so
+far, and answers that one more analyst received.
 """
 ACTS = {
     "limit": "limit set",
@@ -89,7 +106,7 @@ ACTS = {
     "stop": "stopped, nothing new is charged",
     "resume": "allowed to ask again",
     "refresh": "new data, earlier answers are not given again",
-    "facts": "facts of the data recorded",
+    "facts": "properties of the data recorded, as a check found them",
     "accept": "copies of the data accepted",
     "guarantee": "meaning of the promise changed",
     "roles": "rights of analysts changed",
@@ -115,8 +132,10 @@ class ReportSection:
     rows: tuple[tuple[str, ...], ...] = ()
 
 
-def report_sections(proxy: Proxy, since: datetime, until: datetime) -> tuple[ReportSection, ...]:
-    """Return the sections for charges and acts from `since` to before `until`.
+def report_sections(
+    proxy: Proxy, since: datetime, until: datetime, made: datetime
+) -> tuple[ReportSection, ...]:
+    """Return the sections for charges and acts from `since` to before `until`, written when `made`.
 
     Verifies the whole ledger first. Raises `LedgerError` if it cannot be trusted.
     """
@@ -125,10 +144,11 @@ def report_sections(proxy: Proxy, since: datetime, until: datetime) -> tuple[Rep
     queries = _list_queries(entries, proxy.ledger.delegations())
     promises, changes = _promises(proxy), _changes(proxy, since, until)
     verified = f"the ledger was verified up to entry {last:,}, with the hash {digest}."
-    record = ReportSection("record", "Is the record whole?", (f"Yes: {verified}",))
+    texts = (f"Yes: {verified}", *_paragraphs(RECORD))
+    record = ReportSection("record", "Is the record whole?", texts)
     refusals = _refusals(proxy, since, until)
     ends = f"The record is whole: no entry was changed or removed, up to the last one ({last:,})."
-    first = _summary(promises, _who(entries), changes, refusals, ends)
+    first = _summary(promises, _who(entries), changes, refusals, f"{ends} {_making(made, until)}")
     costs = _costs(proxy, entries)
     title = "What remains after a person is deleted?"
     erasure = ReportSection("erasure", title, _paragraphs(ERASURE))
@@ -136,6 +156,12 @@ def report_sections(proxy: Proxy, since: datetime, until: datetime) -> tuple[Rep
         *(first, promises, queries, *costs, _sums(proxy, entries)),
         *(refusals, changes, record, _versions(proxy), erasure),
     )
+
+
+def _making(made: datetime, until: datetime) -> str:
+    """Return the time and the maker of a report, and whether its period was over."""
+    early = "" if until <= made else ", before its period was over: what came later is missing"
+    return f"dpsql {version('dpsql')} made this report on {made:%Y-%m-%d at %H:%M} (UTC){early}."
 
 
 def _refusals(proxy: Proxy, since: datetime, until: datetime) -> ReportSection:

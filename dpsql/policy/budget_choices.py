@@ -28,6 +28,8 @@ _QUESTIONS = 1000
 _SMALL = -3
 _TWO = Context(prec=2, rounding=ROUND_UP)
 _HUNDRED = 100
+_ALMOST = 99
+"""Percentage from which an event is almost certain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +69,15 @@ def risk(epsilon: Decimal) -> tuple[str, str]:
     >>> print("; ".join(risk(Decimal(1))))
     the odds of anything said of one person change by a factor of at most 2.8; a guess 1 % likely \
 without them is at most 2.7 % likely with them
+    >>> risk(Decimal(12))[1]
+    'a guess 1 % likely without them may become almost certain'
     """
+    most = likely(epsilon)
+    certain = Decimal(most) >= _ALMOST
+    guess = "may become almost certain" if certain else f"is at most {most} % likely with them"
     return (
         f"the odds of anything said of one person change by a factor of at most {odds(epsilon)}",
-        f"a guess 1 % likely without them is at most {likely(epsilon)} % likely with them",
+        f"a guess 1 % likely without them {guess}",
     )
 
 

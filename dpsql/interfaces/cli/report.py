@@ -8,6 +8,7 @@ import click
 
 from dpsql.interfaces.cli.options import CommandSettings, with_policy, written_as
 from dpsql.interfaces.cli.output import output
+from dpsql.model.public_times import now
 
 _DAY = click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S"])
 _SINCE = "From this day or time on, in UTC: 2026-11-01 or 2026-11-01T12:00:00."
@@ -41,6 +42,6 @@ def report(
         raise click.BadParameter("it must be after --from.", param_hint="--to")
     since, until = since.replace(tzinfo=UTC), until.replace(tzinfo=UTC)
     with settings.open(settings.policy) as proxy:
-        sections = report_sections(proxy, since, until)
+        sections = report_sections(proxy, since, until, now())
     with output(target) as write:
         write((report_json if style == "json" else report_html)(sections, since, until))
