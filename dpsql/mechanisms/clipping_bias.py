@@ -267,7 +267,7 @@ def _models(histogram: _Histogram, octaves: int) -> tuple[np.ndarray, np.ndarray
     steps = np.arange(1, octaves + 1)
     ratios, bends = (grid.ravel() for grid in np.meshgrid(_RATIOS, _BENDS, indexing="ij"))
     expected = top * ratios[:, None] ** steps * bends[:, None] ** (steps * (steps - 1) / 2)
-    prior = np.tile(_BEND_PRIORS, len(_RATIOS)) * (1 - _NOTHING) / len(_RATIOS)
+    prior = np.tile(_BEND_PRIORS, len(_RATIOS))
     fall = top / max(before, 1.0)
     if fall < 1:
         spread = 0.25 + variance * (1 / top**2 + 1 / max(before, variance**0.5) ** 2)
@@ -276,6 +276,7 @@ def _models(histogram: _Histogram, octaves: int) -> tuple[np.ndarray, np.ndarray
     bend, spread = _bend(histogram)
     slower = np.maximum(0.0, np.log(bends / bend))
     prior = prior * np.exp(-(slower**2) / (2 * spread))
+    prior *= (1 - _NOTHING) / prior.sum()  # a shape says nothing of whether there are any
     models = np.vstack([np.zeros(octaves), expected])
     logs = np.log(np.concatenate([[_NOTHING], np.maximum(prior, 1e-300)]))
     off = histogram.beyond(octaves) - models
