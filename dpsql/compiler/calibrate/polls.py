@@ -72,9 +72,9 @@ possible.
 """
 SQUARED_KEYS = 2
 """Square of the norm of a unit's counts by private keys that shows most of them."""
-SHOWN_KEYS, ORDERED_KEYS = 32, 128
-"""Numbers of private keys over which errors are weighed, where the query shows all or the first
-ones.
+SHOWN_KEYS, ORDERED_KEYS, SINGLE_KEYS = 32, 128, 8
+"""Numbers of private keys over which errors are weighed: where the query shows all or the first
+ones, or where each unit has one key. Then a limit clips much of few groups, and more of some.
 """
 
 
@@ -105,7 +105,8 @@ class Polls:
     @property
     def size(self) -> int:
         """Number of groups over which errors are weighed."""
-        return self.listed or (ORDERED_KEYS if self.first else SHOWN_KEYS)
+        private = SINGLE_KEYS if self.totals.groups == 1 else SHOWN_KEYS
+        return self.listed or (ORDERED_KEYS if self.first else private)
 
     @property
     def counted_units(self) -> Measurement:
