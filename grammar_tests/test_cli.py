@@ -474,7 +474,7 @@ def test_a_budget_wider_than_the_terminal_has_lines_of_its_own(
     monkeypatch.setattr(budget_sheet, "columns", lambda _stream: 60)
     narrow = run("budget").stdout
     assert max(map(len, wide.splitlines())) > 60 >= max(map(len, narrow.splitlines()))
-    assert "\n  questions left  989 at ε = 0.1\n" in narrow
+    assert "\n  questions left      989 at ε = 0.1\n" in narrow
     assert sorted(set(wide.split())) == sorted(set(narrow.split()))
 
 

@@ -414,5 +414,5 @@ def test_a_large_bias_is_called_a_guess(asked: Proxy, monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(contribution_bounds, "best_bound", guessed)
     text = table(asked.ask(request(BY_MONTH, "4"))).text
-    assert "The lower end holds; the upper end is a guess" in text
-    assert "Declare max_per_unit." in text
+    assert "The low end holds; the high end is a guess" in text
+    assert "The owner may declare max_per_unit." in text

@@ -162,7 +162,10 @@ def test_an_unknown_name_is_no_option() -> None:
     assert "There is no analyst anna." in misspelled
     assert "Did you mean ana? There are: ana, bob." in misspelled
     assert "ption" not in misspelled
-    assert "say which analyst" in str(describe(unknown_name("analyst", None, ("ana", "bob"))))
+    unnamed = unknown_name("analyst", None, ("ana", "bob"))
+    assert "say which analyst" in str(describe(unnamed))
+    assert describe(unnamed, door=COMMAND_LINE).fix == "Choose by --analyst: ana, bob."
+    assert describe(unnamed, door=WIRE).fix == "Write one of these: ana, bob."
 
 
 def test_an_empty_fact_is_no_fact() -> None:

@@ -75,6 +75,8 @@ def told(sql: str) -> tuple[str, ...]:
 OUT = "; how much that leaves out is unknown, and not in ±"
 CHANGED = "; how much that changes is unknown, and not in ±"
 
+PLACE = "from its place in the sorted rows (95 %)"
+UNNAMED = "what this is computed from"
 NO_ERROR = "no ± has the error of these numbers"
 TOLD = [
     ("SELECT COUNT(*) AS n FROM customers", ()),
@@ -102,7 +104,22 @@ TOLD = [
     ("SELECT vip, COUNT(*) AS n FROM customers GROUP BY vip", ()),
     (
         "SELECT country AS c, COUNT(*) AS n FROM customers GROUP BY country",
-        ("rows with another c than the 3 declared are left out",),
+        ("rows with another c than the 3 of the policy are left out",),
+    ),
+    (
+        "SELECT CAST(DATE_TRUNC('month', placed_at) AS DATE) AS month FROM orders GROUP BY 1",
+        (
+            f"customers count in at most 3 groups each, chosen at random, in {UNNAMED}{OUT}",
+            "rows with month outside 2024-01-01 … 2025-12-01 are left out",
+        ),
+    ),
+    (
+        "SELECT age, COUNT(*) AS n FROM customers GROUP BY age",
+        ("rows with age outside 0 … 120 are left out",),
+    ),
+    (
+        "SELECT CAST(age / 10 AS INTEGER) * 10 AS decade, COUNT(*) AS n FROM customers GROUP BY 1",
+        ("rows with another decade than the 13 of the policy are left out",),
     ),
     ("SELECT segment, COUNT(*) AS n FROM customers GROUP BY segment", ()),
     (
@@ -128,14 +145,14 @@ TOLD = [
                 "customers count with at most 10 rows each in m, values clipped to "
                 f"2024-01-01 00:00:00 … 2025-12-31 23:59:59{OUT}"
             ),
-            "the rank of each value of m is off by at most 320 rows (95 %)",
+            f"m has no ± in values: it is at most 320 rows {PLACE}",
         ),
     ),
     (
         "SELECT MEDIAN(age) AS m, MAX(age) AS x, MODE(age) AS k FROM customers",
         (
             f"values in m, x, k are clipped to 0 … 120{CHANGED}",
-            "the rank of each value of m is off by at most 31 rows (95 %)",
+            f"m has no ± in values: it is at most 31 rows {PLACE}",
             "in a group of more than 124 rows, 1 to 124 of them reach the value of x (95 %)",
             "no value has 31 rows more than that of k (95 %)",
         ),
@@ -144,7 +161,7 @@ TOLD = [
         "SELECT SUM(n) / 2 AS half FROM (SELECT status, COUNT(*) AS n FROM orders GROUP BY 1) AS t",
         (
             f"customers count with at most 10 rows each per group in half{OUT} (≥)",
-            "rows with another status than the 3 declared are left out",
+            "rows with another status than the 3 of the policy are left out",
         ),
     ),
     (
@@ -412,8 +429,7 @@ def test_numbers_no_larger_than_their_margin_are_counted(tmp_path: Path) -> None
     names = (Column("n", INTEGER),)
     assert sentence(Unclear(0, 1, 1), names) == "n is no larger than its ±"
     assert sentence(Unclear(0, 4, 4), names, WIRE) == (
-        "all 4 numbers of n are no larger than their ±; "
-        "EXPLAIN PRIVACY shows if another form does better"
+        "all 4 numbers of n are no larger than their ±; EXPLAIN PRIVACY may show a better question"
     )
 
 
@@ -453,8 +469,8 @@ def test_nothing_of_use_is_known_where_few_rows_are_expected() -> None:
 def test_a_limit_below_one_row_is_told_in_words() -> None:
     rows = Scaled((0,), "people", Contributed.ROWS, 0.0001, 3, visible=True, side=CutSide.EITHER)
     columns = (Column("b", INTEGER),)
-    assert "one of people counts with less than one of the rows in b (" in sentence(rows, columns)
-    assert "with at most 2 rows in b" in sentence(replace(rows, most=2.0), columns)
+    assert "people count with less than 1 row each in b (" in sentence(rows, columns)
+    assert "with at most 2 rows each in b (" in sentence(replace(rows, most=2.0), columns)
 
 
 def test_a_limit_over_groups_is_told_of_one_and_of_four() -> None:
@@ -464,9 +480,29 @@ def test_a_limit_over_groups_is_told_of_one_and_of_four() -> None:
         (0,), "people", Contributed.ROWS, 13.1072, 154, visible=True, side=CutSide.ABOVE,
         over_groups=True,
     )  # fmt: skip
-    told = "with at most 13.11 rows in one group, or 6.555 in each of 4 groups, of b ("
+    told = "with at most 14 rows each per group in b, or 7 in each of 4 groups ("
     assert told in sentence(rows, columns)
     values = replace(rows, what=Contributed.VALUES, most=90.0)
-    assert "adds at most 90 to one group, or 45 to each of 4 groups, of b" in sentence(
+    assert "add at most 90 each to b per group, or 45 in each of 4 groups (" in sentence(
         values, columns
     )
+
+
+def test_found_limits_are_whole_and_say_what_the_interval_covers() -> None:
+    """The wrong twins round a limit to the nearest, or say of every interval that it covers."""
+    columns = (Column("b", INTEGER),)
+    rows = Scaled((0,), "people", Contributed.ROWS, 18.1, 684, visible=True, side=CutSide.ABOVE)
+    limit = "people count with at most 19 rows each in b (limit found by dpsql); "
+    missing = "the rest is missing, but the high end covers it (≥)"
+    assert sentence(rows, columns) == f"{limit}at most about 684 people have more: {missing}"
+    assert sentence(replace(rows, above=0), columns) == f"{limit}probably none have more: {missing}"
+    assert "about 1 has more" in sentence(replace(rows, above=1), columns)
+    assert "missing, and no ± covers it (≥)" in sentence(replace(rows, covered=False), columns)
+    either = replace(rows, side=CutSide.EITHER, most=1.0)
+    assert "with at most 1 row each in b (" in sentence(either, columns)
+    assert sentence(either, columns).endswith("missing, but the interval covers it")
+    guess = sentence(replace(rows, guess=True), columns)
+    assert "covers" not in guess
+    assert "have more, and the rest is missing (≥). The low end holds; the high end is a" in guess
+    values = replace(rows, what=Contributed.VALUES, most=1234.1)
+    assert sentence(values, columns).startswith("people add at most 1,235 each to b (")

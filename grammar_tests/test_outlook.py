@@ -82,7 +82,9 @@ def test_errors_are_known_for_each_bound_that_may_be_found(sql: str, tmp_path: P
     assert after.bounds == ()
     text = plan_text(before)
     assert any(before.forecasts)
-    assert "about: by expected_rows" in text  # a range stands in place of the table of bounds
+    assert (
+        "about: estimated from expected_rows" in text
+    )  # a range stands in place of the table of bounds
     assert "octave" not in text
 
 

@@ -155,7 +155,7 @@ def test_explain_says_that_bounds_come_from_data_and_runs_nothing(tmp_path: Path
     assert len(plan.blocks) == 2
     assert plan.expected[0] is not None
     assert math.isnan(plan.expected[0])
-    assert "1/5 of the charge" in plan_text(plan)
+    assert "20 % of the charge" in plan_text(plan)
 
 
 @pytest.mark.full("measures neighbours or further data sets")

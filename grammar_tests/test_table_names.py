@@ -258,8 +258,8 @@ REFUSED = {
     ),
     "SELECT CUONT(amount) FROM orders": ("There is no function cuont.", "Did you mean count?"),
     "SELECT SUM(rond(amount)) FROM orders": ("There is no function rond.", "Did you mean round?"),
-    "SELECT COUNT(secre) FROM analytics.users": ("There is no column secre.", "It may be: "),
-    "SELECT COUNT(i) FROM orders": ("There is no column i.", "It may be: "),
+    "SELECT COUNT(secre) FROM analytics.users": ("There is no column secre.", "Columns of users: "),
+    "SELECT COUNT(i) FROM orders": ("There is no column i.", "Columns of orders: "),
     "SELECT orders.user_id FROM analytics.orders, public.orders": (
         "user_id could be more than one column.",
         "",

@@ -474,7 +474,7 @@ def test_how_large_a_key_must_be_is_told(tmp_path: Path) -> None:
         answer = proxy.ask(proxy_kit.request(ROWS, "1"))
         nobody = f"{ROWS}".replace("GROUP BY", "WHERE login_id < 0 GROUP BY")
         none = proxy.ask(proxy_kit.request(nobody, "1"))
-    assert "45% of the charge first finds which values are shown" in plan_text(plan)
+    assert "45 % of the charge first finds which values are shown" in plan_text(plan)
     (hidden,) = (notice for notice in answer.notices if isinstance(notice, Hidden))
     assert hidden in plan.notices
     assert hidden.columns == (0,)

@@ -28,7 +28,7 @@ def test_a_scan_costs_nothing_until_somebody_asks(client: Client, sql: str) -> N
     for _ in range(2):
         assert client.query(OWN + sql) == "EZ"
         told.append((client.error["C"], client.error["M"]))
-    assert told == [("42501", "A scan that nobody asked for is not paid for.")] * 2
+    assert told == [("42501", "Metabase scans this column by itself, and that would cost.")] * 2
     assert proxy.ledger.history("ana", 1000) == before
     assert client.query(ASKED + sql).startswith("T")
     assert len(proxy.ledger.history("ana", 1000)) == len(before) + 1

@@ -128,7 +128,7 @@ class ColumnSteps(Steps):
     @property
     def about(self) -> str:
         names = ", ".join(f"{b.table}.{b.column}" for b in self.widest)
-        return f"{SHARE} of the charge first finds the bounds of {names}."
+        return f"{_percent(SHARE)} of the charge first finds the bounds of {names}."
 
     def before_last(self, compiler: Compiler, vault: Vault) -> Steps | None:
         return steps_of(compiler, vault, self.last)
@@ -164,8 +164,8 @@ class NormSteps(Steps):
 
     @property
     def about(self) -> str:
-        what = "about where means are" if self.centres else "how much one unit adds at most"
-        return f"{self.part} of the charge first finds {what}."
+        what = "about where means are" if self.centres else "a limit on what one person adds"
+        return f"{_percent(self.part)} of the charge first finds {what}."
 
     def outlook(self, compiler: Compiler) -> Outlook:
         return compiler.outlook(self.query)
@@ -211,9 +211,7 @@ class KeySteps(Steps):
 
     @property
     def about(self) -> str:
-        finds = (
-            f"{float(self.query.aim.share):.0%} of the charge first finds which values are shown"
-        )
+        finds = f"{_percent(self.query.aim.share)} of the charge first finds which values are shown"
         return f"{finds}; the rest measures these as if the policy listed them."
 
     @property
@@ -237,6 +235,10 @@ class KeySteps(Steps):
     def notices(self, compiler: Compiler, last: Question) -> tuple[Notice, ...]:  # noqa: ARG002
         single, showing = map(compiler.prepared, (self.query, self.searches[0]))
         return shown_keys.about_keys(single, showing)
+
+
+def _percent(share: Fraction | Decimal) -> str:
+    return f"{float(share) * 100:.3g} %"
 
 
 def _all_remembered(

@@ -11,7 +11,7 @@ class Door:
 
     `epsilon` sets the ε in place of {}, and `confirm` requests an answer in spite of warnings.
     `plan` shows the plan of a query, `verbose` all of it. `dialect` selects another spelling of
-    SQL. `manual` shows the supported SQL.
+    SQL. `manual` shows the supported SQL. `analyst` names the analyst who asks.
     """
 
     epsilon: str
@@ -20,6 +20,7 @@ class Door:
     dialect: str = ""
     verbose: str = ""
     manual: str = ""
+    analyst: str = ""
 
     def words(self, fits: str = "") -> dict[str, str]:
         """Return the existing words by their names in messages.
@@ -33,6 +34,7 @@ class Door:
             "by_confirm": self.confirm,
             "by_dialect": self.dialect,
             "by_manual": self.manual,
+            "by_analyst": self.analyst,
         }
         return {name: text for name, text in named.items() if text}
 
@@ -44,12 +46,14 @@ COMMAND_LINE = Door(
     dialect="--dialect",
     verbose="--verbose",
     manual="dpsql help sql",
+    analyst="--analyst",
 )
 DATABASE_API = Door(
     "connect(…, epsilon='{}')",
     "connect(…, confirm=True)",
     "cursor.explain(…)",
     dialect="connect(…, dialect=…)",
+    analyst="connect(…, analyst=…)",
 )
 WIRE = Door(
     "SET dpsql.epsilon = {}",

@@ -77,7 +77,7 @@ def describe(error: errors.DpsqlError, sql: str = "", door: Door | None = None) 
     unknown-column at 1:8: There is no column agee.
       SELECT agee
              ^^^
-    why: A column of a private table that the policy does not list does not exist here.
+    why: A private table has only the columns that the owner lists in the policy.
     fix: See the policy for what exists.
     """
     match error:

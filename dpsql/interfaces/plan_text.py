@@ -39,7 +39,8 @@ NOISE_IN_RANK = 0.5
 """Error of a quantile, as a share of the rows, from which it is noise: it may have any rank."""
 
 _ABOUT = (
-    "about: by expected_rows of the policy; the least if all add alike, the most if a few add much"
+    "about: estimated from expected_rows of the policy; low if all people add alike, high if a few "
+    "add most"
 )
 _NARROWEST = 40
 _INDENT = "  "
@@ -362,7 +363,7 @@ def proposal_text(proposal: Proposal, door: Door | None = None) -> str:
     >>> proposal_text(Proposal(month, "n", 25.0, 40.0, 12, 366))
     'grouped by month of day: n ± 25 in each of 12 groups instead of ± 40 in each of 366'
     >>> proposal_text(Proposal(RecordedFacts(), "n", 1.0, 2.0, 1, 1, relative=True))
-    '`dpsql check --record` by the owner, if the data are as declared: n ± 0.5 times as large'
+    '`dpsql check --record` by the owner, if the data are as declared: n has 50 % of this ±'
     """
     error = _relative(proposal) if proposal.relative else _absolute(proposal)
     return printable(f"{_changed(proposal.change, door)}: {proposal.column} {error}")
@@ -370,8 +371,9 @@ def proposal_text(proposal: Proposal, door: Door | None = None) -> str:
 
 def _relative(proposal: Proposal) -> str:
     assert proposal.present_margin is not None
-    times = float(f"{proposal.margin / proposal.present_margin:.2g}")
-    error = "has the same ±" if times == 1 else f"± {explained.approximate(times)} times as large"
+    percent = float(f"{100 * proposal.margin / proposal.present_margin:.2g}")
+    times = f"{explained.approximate(percent)} % of this ±"
+    error = "has the same ±" if percent == 100 else f"has {times}"  # noqa: PLR2004
     if proposal.groups == proposal.present_groups:
         return error
     return f"{error} at most, for {proposal.groups:,} groups instead of {proposal.present_groups:,}"
@@ -394,7 +396,7 @@ def _changed(change: explained.Change, door: Door | None) -> str:
             way = "" if door is None else f" ({door.words(plain(epsilon))['by_fitting']})"
             return f"ε = {plain(epsilon)}{way}"
         case explained.OtherAccountant(name=name):
-            return f'accountant = "{name}" by the owner, for few questions'
+            return f'accountant = "{name}", set by the owner, which suits few questions'
         case RecordedFacts():
             return "`dpsql check --record` by the owner, if the data are as declared"
         case CoarserPeriods(key=key, period=period):

@@ -48,7 +48,8 @@ def _privacy(state: str, headline: Alternatives, why: Alternatives, *fix: str) -
 _SAYS_WHAT = (
     "Did you mean {near}? There are: {known}.",
     "Did you mean {near}?",
-    "It may be: {known}.",
+    "Columns of {holders}: {known}.",
+    "Write one of these: {known}.",
     "See the policy for what exists.",
 )
 
@@ -93,7 +94,8 @@ WORDINGS: dict[Reason, Wording] = {
         ),
         (
             "In this query the table goes by the name {alias} alone.",
-            "A table that the policy does not name does not exist here.",
+            "After a refresh its numbers, of {old}, are out of date.",
+            "Only tables that the owner lists in the policy exist here.",
         ),
         (
             "Ask the owner to publish it again: its numbers are of {old}.",
@@ -114,7 +116,7 @@ WORDINGS: dict[Reason, Wording] = {
         ),
         (
             "A whole number here is a position in the SELECT list, and the last is {last}.",
-            "A column of a private table that the policy does not list does not exist here.",
+            "A private table has only the columns that the owner lists in the policy.",
         ),
         ("Write a position from 1 to {last}, or the expression itself.", *_SAYS_WHAT),
     ),
@@ -199,6 +201,7 @@ WORDINGS: dict[Reason, Wording] = {
         "Analysts and budgets are those that the policy names, users those that the owner added;"
         " models and synthetic tables are of the analyst who made them.",
         "Create {lost} again: that is free if its measurements are remembered.",
+        "Choose by {by_analyst}: {analysts}.",
         *_SAYS_WHAT[:-1],
         "Ask the owner of the policy.",
     ),

@@ -9,13 +9,15 @@ number is only an intermediate one. `units` names the table of protected rows.
 from __future__ import annotations
 
 from datetime import datetime
+from decimal import ROUND_CEILING, Context
 from enum import StrEnum
+from math import ceil
 from typing import ClassVar, Protocol, TypeAlias
 
 from dpsql.model.dataclass import dataclass
 from dpsql.model.public_times import Resolution
 from dpsql.model.tree import Value
-from dpsql.model.value_texts import value_text
+from dpsql.model.value_texts import exact_text, value_text
 
 Ends: TypeAlias = tuple[Value, Value]
 """The clipping bounds of a value, lower and upper."""
@@ -77,9 +79,12 @@ class CutSide(StrEnum):
     EITHER = "*"
 
 
+_COVERED = {CutSide.ABOVE: "the high end", CutSide.BELOW: "the low end"}
+"""The end of an interval that covers what is missing; for either side it is the interval."""
+
 _GUESSES = {
-    CutSide.ABOVE: "The lower end holds; the upper end is a guess",
-    CutSide.BELOW: "The upper end holds; the lower end is a guess",
+    CutSide.ABOVE: "The low end holds; the high end is a guess",
+    CutSide.BELOW: "The high end holds; the low end is a guess",
     CutSide.EITHER: "The interval is a guess",
 }
 
@@ -168,13 +173,15 @@ class SharedPresence(ColumnNotice):
         return CutSide.ABOVE
 
     def sentence(self, names: str) -> str:
-        more = f"{self.units} in more than {self.groups:,.4g} groups"
+        more = f"{self.units} in more than {_some(int(self.groups), 'group')}"
         counts = f"{more} count with less than 1 per group in {names}"
         if self.above is None:
             return f"{counts}, so that {names} can be too low ({self.side})"
         if not self.visible:
-            return f"{counts}: too few of them to find a better limit; declare max_groups_per_unit"
-        return f"{counts} (limit found privately): at most about {self.above:,} ({self.side})"
+            why = "too few of them to find a better limit"
+            return f"{counts}: {why}; the owner may declare max_groups_per_unit"
+        most = f"at most about {self.above:,}" if self.above else "probably none"
+        return f"{counts} (limit found by dpsql): {most} ({self.side})"
 
 
 class Contributed(StrEnum):
@@ -194,8 +201,9 @@ class Scaled(ColumnNotice):
     """All `what` that a unit contributes is scaled to a norm of at most `most`, found privately.
 
     About `above` units at most have more (95 %). Without enough units the norm is not `visible`.
-    The truth lies on one `side`, where the end of the interval may be a `guess`. `over_groups` the
-    norm is the root of summed squares: half of it in each of 4 groups, and never more in one.
+    The truth lies on one `side`, where the end of the interval may be a `guess`; the interval has
+    `covered` what is missing, or not. `over_groups` the norm is the root of summed squares: half of
+    it in each of 4 groups, and never more in one. Limits are rounded up.
     """
 
     units: str
@@ -206,44 +214,65 @@ class Scaled(ColumnNotice):
     side: CutSide
     guess: bool = False
     over_groups: bool = False
+    covered: bool = True
 
     def sentence(self, names: str) -> str:
-        rounded = float(f"{self.most:.4g}")
-        units, most, half = self.units, value_text(rounded), value_text(float(f"{rounded / 2:.4g}"))
-        match self.what:
-            case Contributed.UNITS | Contributed.ROWS:
-                whole = f"at most {most}" if rounded >= 1 else "less than one of the"
-                bound, to = f"one of {units} counts with {whole} {self.what}", "in"
-            case Contributed.VALUES:
-                bound, to = f"one of {units} adds at most {most}", "to"
-            case _:
-                bound, to = f"the {self.what} of one of {units} add at most {most}", "to"
-        each = f" one group, or {half} {to} each of 4 groups, of" if self.over_groups else ""
-        bound = f"{bound} {to}{each} {names}"
+        bound, units = self._limit(names), self.units
         if not self.visible:
-            return f"{bound}: too few {units} to find a better limit; declare max_per_unit"
-        beyond = f"at most about {self.above:,} have more, and their excess is missing"
-        clipped = f"{bound} (limit found privately); {beyond}{_beside(self.side)}"
-        if not self.guess:
-            return clipped
-        why = f"a few {units} hold much of this. Declare max_per_unit."
-        return f"{clipped}. {_GUESSES[self.side]}: {why}"
+            why = f"too few {units} to find a better limit"
+            return f"{bound}: {why}; the owner may declare max_per_unit"
+        some = "1 has" if self.above == 1 else f"{self.above:,} {units} have"
+        most = f"at most about {some}" if self.above else "probably none have"
+        clipped = f"{bound} (limit found by dpsql); {most} more"
+        beside = _beside(self.side)
+        if self.guess:
+            why = f"a few {units} hold much of this. The owner may declare max_per_unit."
+            return f"{clipped}, and the rest is missing{beside}. {_GUESSES[self.side]}: {why}"
+        end = _COVERED.get(self.side, "the interval")
+        covers = f"but {end} covers it" if self.covered else "and no ± covers it"
+        return f"{clipped}: the rest is missing, {covers}{beside}"
+
+    def _limit(self, names: str) -> str:
+        """Return what a unit contributes at most, rounded up: rows to whole ones."""
+        most, half = self._amount(self.most), self._amount(self.most / 2)
+        per = _per(grouped=self.over_groups)
+        each = f", or {half} in each of 4 groups" if self.over_groups and half != most else ""
+        match self.what:
+            case Contributed.UNITS | Contributed.ROWS | Contributed.DIFFERENT:
+                thing = self.what.removesuffix("s")
+                most = "less than 1" if self.most < 1 else f"at most {most}"
+                things = thing if self.most <= 1 else f"{thing}s"
+                return f"{self.units} count with {most} {things} each{per} in {names}{each}"
+            case Contributed.VALUES:
+                return f"{self.units} add at most {most} each to {names}{per}{each}"
+            case _:
+                return f"{self.units} add at most {most} each to {names}{per}{each}, in {self.what}"
+
+    def _amount(self, value: float) -> str:
+        if self.what in {Contributed.UNITS, Contributed.ROWS, Contributed.DIFFERENT}:
+            return f"{ceil(value):,}"
+        rounded = Context(prec=4, rounding=ROUND_CEILING).create_decimal(repr(value))
+        return value_text(float(rounded))
 
 
 @dataclass(frozen=True, slots=True)
 class Listed(ColumnNotice):
     """A limit: only the `values` values that the policy declares count, of the key `name`, or of an
-    argument (None).
+    argument (None). Where these are all values between two, they are the `ends`.
     """
 
     name: str | None
     values: int
+    ends: Ends | None = None
 
     def sentence(self, names: str) -> str:
         if self.name is None:
             return f"values other than the {self.values:,} declared do not count in {names}"
-        other = self.name or "value"
-        return f"rows with another {other} than the {self.values:,} declared are left out"
+        name = self.name or "value"
+        if self.ends is not None:
+            ends = " … ".join(exact_text(end).removesuffix(" 00:00:00") for end in self.ends)
+            return f"rows with {name} outside {ends} are left out"
+        return f"rows with another {name} than the {self.values:,} of the policy are left out"
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,7 +324,7 @@ class Unclear(Notice):
         return (self.column,)
 
     def advice(self, door: Words | None) -> str:
-        return "" if door is None else f"; {door.plan} shows if another form does better"
+        return "" if door is None else f"; {door.plan} may show a better question"
 
     def sentence(self, names: str) -> str:
         unclear, numbers = self.unclear, self.numbers
@@ -316,7 +345,10 @@ class RankedBy(StrEnum):
 
 
 _RANKED = {
-    RankedBy.RANK: ("the rank of each value of {names} is off by at most {rows:,} row{s} (95 %)"),
+    RankedBy.RANK: (
+        "{names} has no ± in values: it is at most {rows:,} row{s} from its place in the sorted "
+        "rows (95 %)"
+    ),
     RankedBy.END: (
         "in a group of more than {rows:,} row{s}, 1 to {rows:,} of them reach the value of {names}"
         " (95 %)"
@@ -398,8 +430,8 @@ class TooFew(Notice):
 
     template = (
         "perhaps too few {self.units} to find how much one of them adds: {self.visible_from:,} "
-        "are surely enough, and at most {self.most:,} can be counted; declare a limit "
-        "(max_per_unit), or ask about more of them"
+        "are surely enough, and at most {self.most:,} can be counted; ask about more of them, or "
+        "ask the owner to declare a limit (max_per_unit)"
     )
 
 
@@ -415,7 +447,8 @@ class CountedKeys(Notice):
     def sentence(self, _names: str) -> str:
         listed = ", ".join(self.keys)
         if self.listed is not None:
-            groups = f"those of {self.listed:,} groups by {listed} count that surely have rows"
+            by = f" by {listed}" if listed else ""
+            groups = f"those of {self.listed:,} groups{by} count that surely have rows"
             return f"{groups}; the interval covers the others, with and without rows"
         other = f"; COUNT(DISTINCT {listed}) tells, with a known error" * (len(self.keys) == 1)
         return f"how many {listed} are shown is not how many there are{other}"

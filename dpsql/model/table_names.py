@@ -132,6 +132,7 @@ def unknown_name(role: str, name: str | None, existing: Sequence[str]) -> Refuse
     """
     near = nearest(name, existing) if isinstance(name, str) else None  # Python may pass anything
     facts = {"role": role, "name": name, "near": near, "known": tuple(existing)}
+    facts |= {"analysts": tuple(existing)} if name is None and role == "analyst" else {}
     return Refused(Reason.UNKNOWN_NAME, **facts)
 
 

@@ -27,6 +27,7 @@ from dpsql.compiler.notices.fed_columns import FedColumns, split_by_side
 from dpsql.compiler.plan import measurement_kinds as kinds
 from dpsql.compiler.plan import private_plan
 from dpsql.compiler.plan.lattices import ChoiceQuery, ContributedRows
+from dpsql.functions.dates import UNITS, later, naive
 from dpsql.mechanisms import margin, standard_deviation
 from dpsql.mechanisms.norm_bounds import visible_from
 from dpsql.model.algebra import (
@@ -66,7 +67,18 @@ from dpsql.model.notices import (
     TooFew,
     Unprotected,
 )
-from dpsql.model.tree import AggregateCall, JoinKind, Literal, Ref, Star, Value, WindowCall
+from dpsql.model.tree import (
+    AggregateCall,
+    Call,
+    Cast,
+    Expression,
+    JoinKind,
+    Literal,
+    Ref,
+    Star,
+    Value,
+    WindowCall,
+)
 from dpsql.model.vocabulary import FactKind, Policy, TablePolicy
 from dpsql.model.walk import map_inputs, relations
 
@@ -243,6 +255,7 @@ class _Block:
                     side=side,
                     guess=norm.bias is not None and norm.bias.guess,
                     over_groups=bound.over_groups,
+                    covered=norm.bias in [biased.bias for biased in self.plan.biased],
                 )
 
     def _side(self, bound: private_plan.ContributionBound, measure: int) -> CutSide:
@@ -354,7 +367,28 @@ class _Block:
                 listed = tuple({row[n] for row in self.bounded.domain or ()} - {None})
                 facts = proved.image(key.expression) or proved.facts(key.expression)
                 if _beyond(facts.domain, listed):
-                    yield Listed(places[n], key.field.name, len(listed))
+                    ends = _ends(key.expression, listed)
+                    yield Listed(places[n], key.field.name, len(listed), ends)
+
+
+def _ends(key: Expression, listed: Sequence[Value]) -> Ends | None:
+    """Return the least and the largest listed key, if all keys between them are listed."""
+    if all(type(value) is int for value in listed):
+        numbers = sorted(value for value in listed if isinstance(value, int))
+        return _first_and_last(numbers, [n + 1 for n in numbers])
+    key = key.arg if isinstance(key, Cast) else key
+    match key:
+        case Call("date_trunc", (Literal(str() as part), *_)) if part in UNITS:
+            truncate, step = UNITS[part]
+            moments = sorted(naive(value) for value in listed if isinstance(value, date))
+            ends = _first_and_last(moments, [truncate(later(m, step) or m) for m in moments])
+            return ends if ends and len(moments) == len(listed) else None
+    return None
+
+
+def _first_and_last(values: Sequence[Value], following: Sequence[Value]) -> Ends | None:
+    """Return both ends of sorted values, if each is the one that follows the one before."""
+    return (values[0], values[-1]) if values and [*values[1:]] == [*following[:-1]] else None
 
 
 def _has_no_negative(interval: Interval) -> bool:

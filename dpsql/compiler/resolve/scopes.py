@@ -93,7 +93,9 @@ class Scope:
             if table is not None:
                 raise Refused(Reason.HIDDEN_COLUMN, name.span, column=name.name, others=table)
         existing = tuple(dict.fromkeys(f.name for source in sources for f in source.fields))
-        near, facts = nearest(name.name, existing), dict[str, str]()
+        near, facts = nearest(name.name, existing), dict[str, object]()
+        if all(source.alias for source in sources):
+            facts["holders"] = tuple(source.alias for source in sources)
         has_quotes = name.span.stop - name.span.start == len(name.name) + 2
         if near is None and has_quotes and name.table is None:
             facts["fix"] = "Double quotes name columns. Write a text in single quotes."

@@ -27,8 +27,8 @@ _HEADERS = (
     "ε",
     "used",
     "questions left",
-    "lasts",
-    "fits",
+    "lasts at this rate",
+    "largest question",
     "accountant",
     "spent",
     "limit",
@@ -167,7 +167,7 @@ def _renewal(pot: Standing) -> date | None:
 def _lasting(proxy: Proxy, pot: Standing) -> str:
     """Return words for how long the rest of a budget lasts, and when it renews."""
     days, renewal = _days(proxy, pot), _renewal(pot)
-    lasts = "" if days is None else f"{days:,.0f} days"
+    lasts = "" if days is None else f"{days:,.0f} day{'' if round(days) == 1 else 's'}"
     if renewal is None:
         return lasts
     today = datetime.now(UTC).date()

@@ -382,7 +382,7 @@ def refusal() -> Fault:
     """Return the refusal of a scan that would cost something."""
     return Fault(
         "42501",
-        "A scan that nobody asked for is not paid for.",
-        "Values that the policy lists are told for nothing; what else a column holds costs.",
-        "Let the tool not scan this column for values, or ask for the values as a question.",
+        "Metabase scans this column by itself, and that would cost.",
+        "Values that the policy lists are free; other values of a column cost.",
+        "Turn off scans of this column in Metabase, or ask for its values as a question.",
     )
