@@ -9,14 +9,18 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import duckdb
 
 import dpsql
+from dpsql import mechanisms
 from dpsql.interfaces.cli.manual import page
+from dpsql.mechanisms.entropy import Entropy
 from dpsql.policy import demo
+from grammar_tests.draws import Stream
 
 SIZES = (1_000, 10_000, 100_000)
 """Customers of the shops; each has five orders and two events."""
@@ -43,8 +47,13 @@ def build_shop(people: int, folder: Path) -> Path:
 
 
 def ask_all(policy: Path) -> Iterator[str]:
-    """Yield a number and its 95 % half-width, with two digits of it, for each question."""
+    """Yield a number and its 95 % half-width, with two digits of it, for each question.
+
+    Noise follows from a seed: an interval is longer where it puts a count far below 0.
+    """
     with dpsql.connect(str(policy)) as connection:
+        noise = Entropy(Stream("cookbook"))
+        connection.proxy.vault.sampler = partial(mechanisms.sample, entropy=noise)
         for sql in read_questions().values():
             cursor = connection.execute(sql)
             row, margin = cursor.fetchone(), cursor.margins[0][-1]
