@@ -343,7 +343,9 @@ def test_the_servers_process_runs_no_sql() -> None:
         for path in root.rglob("*.py")
         if re.search(r"^\s*(import|from) _?duckdb\b", path.read_text("utf-8"), re.MULTILINE)
     }
-    names = "hardening worker conformance_worker cut_texts file_views parquet_values".split()
+    names = (
+        "hardening worker conformance_worker cut_texts file_views parquet_statistics parquet_values"
+    ).split()
     workers = {f"engines/duckdb/{name}.py" for name in names}
     assert users == {*workers, "engines/duckdb/store_writer.py", "policy/demo.py"}
 

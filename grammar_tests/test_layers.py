@@ -239,6 +239,7 @@ IN_ITS_OWN_FOLDERS = ("engines/duckdb/", "dialects/duckdb/", "preparation/engine
 NAMES_AN_ENGINE = {
     "model/vocabulary.py",  # how analysts spell SQL, whatever the engine is
     "engines/versions.py",  # a package that has to be installed
+    "engines/spark/spark_session.py",  # reads the statistics of files by it
     "policy/policy_keys.py",  # sentences of a page
     "policy/load.py",  # what a file is that is no policy
     "policy/demo.py",

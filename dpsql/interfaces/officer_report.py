@@ -133,9 +133,9 @@ class ReportSection:
 
 
 def report_sections(
-    proxy: Proxy, since: datetime, until: datetime, made: datetime
+    proxy: Proxy, since: datetime, until: datetime, at: datetime
 ) -> tuple[ReportSection, ...]:
-    """Return the sections for charges and acts from `since` to before `until`, written when `made`.
+    """Return the sections for charges and acts from `since` to before `until`, written `at` a time.
 
     Verifies the whole ledger first. Raises `LedgerError` if it cannot be trusted.
     """
@@ -148,7 +148,7 @@ def report_sections(
     record = ReportSection("record", "Is the record whole?", texts)
     refusals = _refusals(proxy, since, until)
     ends = f"The record is whole: no entry was changed or removed, up to the last one ({last:,})."
-    first = _summary(promises, _who(entries), changes, refusals, f"{ends} {_making(made, until)}")
+    first = _summary(promises, _who(entries), changes, refusals, f"{ends} {_making(at, until)}")
     costs = _costs(proxy, entries)
     title = "What remains after a person is deleted?"
     erasure = ReportSection("erasure", title, _paragraphs(ERASURE))
@@ -158,10 +158,10 @@ def report_sections(
     )
 
 
-def _making(made: datetime, until: datetime) -> str:
+def _making(at: datetime, until: datetime) -> str:
     """Return the time and the maker of a report, and whether its period was over."""
-    early = "" if until <= made else ", before its period was over: what came later is missing"
-    return f"dpsql {version('dpsql')} made this report on {made:%Y-%m-%d at %H:%M} (UTC){early}."
+    early = "" if until <= at else ", before its period was over: what came later is missing"
+    return f"dpsql {version('dpsql')} made this report on {at:%Y-%m-%d at %H:%M} (UTC){early}."
 
 
 def _refusals(proxy: Proxy, since: datetime, until: datetime) -> ReportSection:
@@ -235,14 +235,14 @@ def _who(entries: Sequence[Entry]) -> str:
     losses, counts = defaultdict[Any, int](int), Counter(e.analyst for e in entries)
     for entry in entries:
         losses[entry.accountant, entry.analyst] += entry.loss.amount
-    told = []
+    sentences = []
     for accountant in sorted({entry.accountant for entry in entries}):
         of = {who: loss for (name, who), loss in losses.items() if name == accountant}
         first = max(of, key=lambda who: (of[who], who))
         share = _share(Loss(of[first]), Loss(sum(of.values())))
-        told.append(f"{first} was charged most ({share} of all losses under {accountant})")
+        sentences.append(f"{first} was charged most ({share} of all losses under {accountant})")
     often = max(counts, key=lambda who: (counts[who], who))
-    return f"{'; '.join(told)}. {often} was charged most often ({counts[often]:,} times)."
+    return f"{'; '.join(sentences)}. {often} was charged most often ({counts[often]:,} times)."
 
 
 def _share(part: Loss, whole: Loss) -> str:

@@ -315,19 +315,6 @@ def append_delegation(
     )
 
 
-def charges(book: Book, question: str, policy_version: str, analyst: str) -> list[EntryRow]:
-    """Return this analyst's charges and shares for a question, of each kind and name the newest
-    first. What an agent received is received.
-    """
-    names, of = names_below(book.state.delegations, (analyst,)), (question, policy_version)
-    return [
-        row
-        for kind in (EntryKind.CHARGE, EntryKind.SHARED)
-        for name in sorted(names)
-        for row in _about(book, kind, *of, "analyst = ?", name)
-    ]
-
-
 def _about(
     book: Book, kind: EntryKind, question: str, policy_version: str, also: str, *values: str
 ) -> list[EntryRow]:
@@ -342,9 +329,23 @@ def query_of(row: EntryRow) -> str:
 
 
 def recalled(
-    book: Book, rows: Sequence[EntryRow], epsilon: Decimal, without: frozenset[str]
+    book: Book,
+    analyst: str,
+    question: tuple[str, str],
+    epsilon: Decimal,
+    without: frozenset[str],
 ) -> Remembered | None:
-    """Return the answer of the row with the largest epsilon, at least `epsilon`, then the first."""
+    """Return this analyst's answer to a question (and policy version), or what an agent received.
+
+    Of answers that cost at least `epsilon` it is the dearest, then the newest.
+    """
+    names = names_below(book.state.delegations, (analyst,))
+    rows = [
+        row
+        for kind in (EntryKind.CHARGE, EntryKind.SHARED)
+        for name in sorted(names)
+        for row in _about(book, kind, *question, "analyst = ?", name)
+    ]
     paid = [(Decimal(str(row.epsilon)), row) for row in rows if query_of(row) not in without]
     enough = [(each, row) for each, row in paid if each >= epsilon]
     for most, row in sorted(enough, key=itemgetter(0), reverse=True):

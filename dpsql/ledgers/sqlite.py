@@ -42,7 +42,7 @@ from dpsql.ledgers.codec import (
     encode_facts,
     encode_versions,
 )
-from dpsql.ledgers.debits import append_limit, charges, recalled, released
+from dpsql.ledgers.debits import append_limit, recalled, released
 from dpsql.ledgers.delegates import live_chain, names_above, names_below
 from dpsql.ledgers.entry_values import OWNER_ACTS, read_act, read_charge, read_share
 from dpsql.ledgers.ledger_store import LedgerSession, Store, UnknownCommit
@@ -258,8 +258,7 @@ class StoredLedger:
     ) -> Remembered | None:
         """Return the answer of an earlier identical question; see `Ledger.recall`."""
         with self._reading() as book:
-            rows = charges(book, question, policy_version, analyst)
-            return recalled(book, rows, epsilon, without)
+            return recalled(book, analyst, (question, policy_version), epsilon, without)
 
     def released(
         self, analyst: str, budget: str, question: str, policy_version: str

@@ -251,5 +251,5 @@ def without_top(text: str) -> tuple[str, str]:
 
 def are_unequal(text: str, ends: tuple[str, str]) -> bool:
     """Test whether a text says that two columns are unequal."""
-    ways = (r"\s*(<>|!=|[<>](?!=))\s*".join(map(re.escape, each)) for each in (ends, ends[::-1]))
-    return any(re.search(rf"\b{way}\b", text, re.IGNORECASE) for way in ways)
+    orders = (r"\s*(<>|!=|[<>](?!=))\s*".join(map(re.escape, each)) for each in (ends, ends[::-1]))
+    return any(re.search(rf"\b{order}\b", text, re.IGNORECASE) for order in orders)

@@ -1,4 +1,4 @@
-"""Aggregates over listed groups, of which some may have no rows.
+"""Aggregates over listed groups, some of them without rows.
 
 All listed keys are released, those without rows as noise about 0. The rows of a plain GROUP BY are
 the groups with rows. A group surely has rows if one of its measurements is farther from 0 than the
@@ -46,12 +46,8 @@ def with_presence(
     parts: Mapping[int, algebra.Field],
     noise: NoiseOfBlock,
     identities: Identities,
-) -> tuple[algebra.Relation, Presence | None]:
-    """Return listed groups with a column that is 1 where a group surely has rows, else 0; the same
-    relation if all groups have.
-    """
-    if not noise.listed:
-        return relation, None
+) -> tuple[algebra.Relation, Presence]:
+    """Return listed groups with a column that is 1 where a group surely has rows, else 0."""
     far, present = widest(noise.noises, 1 - WRONG / noise.listed), tree.operand(0.0)
     for number in noise.additive & parts.keys():
         deviation = max(noise.deviations[number] or 0.0, noise.single.get(number, 0.0))

@@ -166,7 +166,9 @@ class _Tracer:
         alone |= {n: cell.deviation for n, cell in cells.items()}
         shown = {n: f for n, f in parts.items() if n not in noise.halves.values()}
         rows, biased, increments, wider = self._with_columns(relation, parts, noise)
-        rows, present = with_presence(rows, parts, noise, self.identities)
+        present = None
+        if noise.listed:
+            rows, present = with_presence(rows, parts, noise, self.identities)
 
         def error(column: int) -> tree.Expression | None:
             if column in noise.halves:

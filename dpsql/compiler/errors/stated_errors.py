@@ -122,8 +122,8 @@ class Stating:
             end = when(end.lt(far) if high else end.gt(far), far + back, end)
         if near is None:
             return end
-        held = "greatest" if high else "least"
-        last = near if far is not None else scalar(held, near, number.to(DOUBLE))
+        extreme = "greatest" if high else "least"
+        last = near if far is not None else scalar(extreme, near, number.to(DOUBLE))
         return when(end.gt(last) if high else end.lt(last), last, end)
 
 

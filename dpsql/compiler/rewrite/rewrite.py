@@ -140,8 +140,10 @@ def _selected(
 def _noises(plan: private_plan.PrivatePlan) -> list[NoiseOfBlock]:
     """Return the noise of each released table, and of consistent groups of them."""
     noises = [_noise(block) for block in plan.blocks]
-    if _aggregates(plan.outer, *plan.stages):
-        noises = [_with_groups(*each) for each in zip(noises, plan.blocks, strict=True)]
+    if any(block.block.keys for block in plan.blocks) and _aggregates(plan.outer, *plan.stages):
+        noises = [
+            _with_groups(noise, block) for noise, block in zip(noises, plan.blocks, strict=True)
+        ]
     for levels in plan.levels:
         spread = Spread.of(levels)
         for n, table in enumerate(levels.tables):
@@ -187,7 +189,7 @@ def _aggregates(*outer: algebra.Relation) -> bool:
 
 
 def _with_groups(noise: NoiseOfBlock, block: private_plan.BlockPlan) -> NoiseOfBlock:
-    """Return the noise of listed groups of which some may have no rows."""
+    """Return the noise of listed groups, some of them without rows."""
     rows, keys = block.block, block.keys
     listed = isinstance(keys, ListedKeys) and not keys.shown and rows.vote is None
     if not (listed and rows.keys and rows.groups is None and block.domain):

@@ -30,6 +30,7 @@ from dpsql.dialects.reading.written_names import describe_column
 from dpsql.model import tree
 from dpsql.model.bound_parameters import bound
 from dpsql.model.errors import Reason, Refused
+from dpsql.model.vocabulary import DEFAULT_SPELLING
 
 _SELECT = (
     "expressions",
@@ -152,7 +153,7 @@ def _item(node: exp.Expression, origin: Origin) -> tree.SelectItem:
     if star is not None:
         return tree.SelectItem(star)
     value = _value(node, origin)
-    if origin.dialect == "duckdb" and isinstance(value, tree.Name):
+    if origin.dialect == DEFAULT_SPELLING and isinstance(value, tree.Name):
         return tree.SelectItem(value)  # DuckDB calls it as the table does, in upper or lower case
     label = figure_name(node) if origin.dialect == "postgres" else describe_column(node)
     return tree.SelectItem(value, label=label)

@@ -74,10 +74,10 @@ def _needed(shares: dict[str, float]) -> Iterator[str]:
 def _words_in(rows: Rows, table: str, names: list[str]) -> tuple[tuple[str, ...], frozenset[str]]:
     """Return the words for NULL that some field consists of, and the columns with few texts."""
     fields = ", ".join(map(name, names))
-    held = [f"COUNT(*) FILTER (WHERE {text(word)} IN ({fields}))" for word in _WORDS]
+    nulls = [f"COUNT(*) FILTER (WHERE {text(word)} IN ({fields}))" for word in _WORDS]
     texts = [f"approx_count_distinct({name(column)})" for column in names]
-    counts = rows(f"SELECT {', '.join(held + texts)} FROM {address(table)}")[0]
-    different = zip(names, counts[len(held) :], strict=True)
+    counts = rows(f"SELECT {', '.join(nulls + texts)} FROM {address(table)}")[0]
+    different = zip(names, counts[len(nulls) :], strict=True)
     words = tuple(word for word, count in zip(_WORDS, counts, strict=False) if count)
     return words, frozenset(column for column, n in different if n <= _FEW_TEXTS)
 
@@ -99,9 +99,9 @@ def _fits(
         *(converted(_TEXT, FileColumn("", kind), comma) for kind in _NUMBERS),
     ]
     counts = ", ".join(f"SUM(n) FILTER (WHERE {each} IS NOT NULL)::BIGINT" for each in tried)
-    kept = f"trim({_TEXT}) NOT IN ({words})"
+    filled = f"trim({_TEXT}) NOT IN ({words})"
     total, codes, *others = (
-        n or 0 for n in rows(f"SELECT {counts} FROM ({texts}) WHERE {kept}")[0]
+        n or 0 for n in rows(f"SELECT {counts} FROM ({texts}) WHERE {filled}")[0]
     )
     shares = [n / (total or 1) for n in others]
     keys = (*_KINDS, *_DATES)

@@ -30,7 +30,7 @@ _ORDERED = frozenset(
         *("TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE"),
     )
 )
-"""Types whose values are compared with statistics, beside DECIMAL. JSON is compared as text."""
+"""Types with values that are compared with statistics, like DECIMAL. JSON is compared as text."""
 _STATED = """
 SELECT row_group_id AS g, path_in_schema AS path, COALESCE(stats_min_value, stats_min) AS least,
  COALESCE(stats_max_value, stats_max) AS most, stats_null_count AS nulls, num_values AS n
@@ -101,7 +101,7 @@ def _wrong(connection: Any, columns: Sequence[tuple[str, str, str]], path: str) 
         measures += [f"count({value}) AS n{n}"]
     rows_of = f"read_parquet({text(path)}, hive_partitioning = false, file_row_number = true)"
     grouped = f"SELECT *, {_group_of(sizes)} AS g FROM {rows_of}"
-    tests = " UNION ALL ".join(_test(n, *column) for n, column in enumerate(compared))
+    tests = " UNION ALL ".join(_test(n, path, kind) for n, (path, _, kind) in enumerate(compared))
     return (
         f"WITH stated AS MATERIALIZED ({_STATED.format(path=text(path))}), truth AS MATERIALIZED"
         f" (SELECT {', '.join(measures)} FROM ({grouped}) GROUP BY g) {tests}"
@@ -117,12 +117,10 @@ def _group_of(sizes: Sequence[int]) -> str:
     return f"len(list_filter({ends}, lambda last: last <= file_row_number))"
 
 
-def _test(number: int, path: str, _value: str, kind: str) -> str:
-    """Return a query of the row groups whose statistics of a column are wrong."""
-    least, most = (
-        _bounded(*ends, kind)
-        for ends in (("least", "<=", f"a{number}"), ("most", ">=", f"z{number}"))
-    )
+def _test(number: int, path: str, kind: str) -> str:
+    """Return a query of the row groups with wrong statistics of a column."""
+    least = _bounded("least", "<=", f"a{number}", kind)
+    most = _bounded("most", ">=", f"z{number}", kind)
     nulls = f"COALESCE(nulls = truth.n - n{number} AND stated.n = truth.n, nulls IS NULL)"
     # DuckDB reads no value where NULLs are as many as rows, so that ends contradict them.
     nulls += " AND COALESCE(nulls < stated.n OR COALESCE(least, most) IS NULL, true)"

@@ -26,7 +26,7 @@ WHY = {
     "values": "is to read texts that are not UTF-8, or times outside of years 1 to 9999, on which"
     " statements fail; write NULL for them into the files",
     "statistics": "is to read files whose statistics their values break, as old writers state them;"
-    " write them anew, as by DuckDB's COPY",
+    " write them anew with another writer",
     "untrusted": "does not compute as Spark 3.5 does, so that no proof holds on it",
 }
 _URL = re.compile(r"sc://[^;]+(;/?|/;use_ssl=(true|false))?")
