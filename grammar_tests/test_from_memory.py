@@ -267,21 +267,15 @@ def test_charges_are_as_explained_and_errors_no_larger_than_fresh_ones(
     proxy: Proxy, exact_session: list[Answer]
 ) -> None:
     for sql, exact in zip(SESSION[:11], exact_session, strict=False):
-        before = proxy.explain(Request(sql, "ana"))
-        answer = ask(proxy, sql)
+        before, answer = proxy.explain(Request(sql, "ana")), ask(proxy, sql)
         assert answer.receipt is not None
         assert before.charge == answer.receipt.charged
         assert (before.charge == Loss(0)) == answer.receipt.remembered
         fresh = proxy.explain(Request(sql, "pat")).expected
-        rows = zip(answer.rows, answer.margins, strict=True)
-        triples = [each for row, margins in rows for each in zip(row, margins, fresh, strict=True)]
-        # Half an interval of whole numbers is whole; of numbers of several tables it need not be.
-        # The interval of a count or sum below its range of 0 and more reaches into it (R108).
-        assert all(
-            m <= most * 1.005 - min(number, 0)
-            for number, m, most in triples
-            if m is not None and most
-        )
+        pairs = zip(answer.rows, answer.margins, strict=True)
+        triples = (t for pair in pairs for t in zip(*pair, fresh, strict=True))
+        # Half an interval is rounded, and one below the range of a count reaches into it (R108).
+        assert all(m <= most * 1.005 - min(n, 0) for n, m, most in triples if m and most)
         assert charged(answer) == charged(exact)  # no number that was released decides anything
 
 

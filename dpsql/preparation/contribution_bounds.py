@@ -78,7 +78,9 @@ def share(widest: Prepared, accountant: Accountant) -> Fraction:
 
 
 def _is_of_total(poll: Poll) -> bool:
-    """Return whether the norm bounds a sum of rows by public groups, whose bias is estimated."""
+    """Return whether the norm bounds a sum of rows in groups that are public, or of which a unit
+    is in one: its bias is estimated.
+    """
     vote = poll.block.vote
     total = vote.total if isinstance(vote, Vote) else None
     return poll.listed and poll.column is not None and isinstance(total, RowCount | ClippedSum)

@@ -443,7 +443,7 @@ class Poll:
     L2 norm over many groups is polled together with the L1 norm of the same totals, and `beside` is
     its key; the better one is taken where `either` may be. Clipping of a unit counts `alone` in the
     largest private groups, because few units have several of them. Groups are `listed` if they are
-    public, or if there is one. If only the largest are shown, `groups` are fewer than `of_all`.
+    public, or a unit is in one. If only the largest are shown, `groups` are fewer than `of_all`.
     """
 
     key: str
