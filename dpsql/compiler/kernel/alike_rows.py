@@ -109,6 +109,12 @@ def stored_columns(listed: Sequence[str], scan: algebra.Scan) -> Columns:
     return NONE if read & {name.lower() for name in listed} else frozenset(places_of(listed, scan))
 
 
+def key_is_link(table: TablePolicy) -> bool:
+    """Test whether a table's key is its link too: its values are keys of the target."""
+    link = () if table.link is None else table.link.columns
+    return len(table.key) == len(link) == 1 and table.key[0].lower() == link[0].lower()
+
+
 def equated_pairs(join: algebra.Join) -> Iterator[tuple[int, int]]:
     """Yield pairs of left and right columns that the join condition equates."""
     kinds = {f.id: f.type for f in join.fields}

@@ -18,6 +18,7 @@ from dpsql.compiler.kernel.alike_rows import (
     AlikeRows,
     equated_pairs,
     ids_of,
+    key_is_link,
     places_of,
     stored_columns,
 )
@@ -34,10 +35,11 @@ from dpsql.compiler.kernel.known import (
     keys_of_constants,
     products,
 )
+from dpsql.compiler.kernel.whole_tables import WholeTables
 from dpsql.model import algebra
 from dpsql.model.algebra import Field, Relation
 from dpsql.model.dataclass import dataclass, field, replace
-from dpsql.model.tree import AggregateCall, Cast, Expression, JoinKind, Kind, Ref, SqlType
+from dpsql.model.tree import Cast, Expression, JoinKind, Kind, Ref, SqlType
 from dpsql.model.vocabulary import FactKind, Policy, TablePolicy
 from dpsql.model.walk import conjuncts, refs, relations
 
@@ -202,7 +204,7 @@ class Kernel:
             rows = rows.having(Dependency(frozenset({owner}), frozenset({row})))
         place = () if link is None else self._link(table, scan)
         key = places_of(table.key, scan)
-        alone = self._is_unique(table, scan) or _key_is_link(table)
+        alone = self._is_unique(table, scan) or key_is_link(table)
         if key and link is not None and alone:
             rows = replace(rows, keyed=(Lead(owner, table.name, key),))
         if link is None or not place:
@@ -246,7 +248,7 @@ class Kernel:
         """
         yield lead
         target = self.policy.table(lead.table)
-        while target is not None and target.link is not None and _key_is_link(target):
+        while target is not None and target.link is not None and key_is_link(target):
             if not self._has(FactKind.LINK_RESOLVES, table):
                 return
             lead = replace(lead, table=target.link.table)
@@ -436,7 +438,8 @@ class Kernel:
 
     def _alone(self, relation: algebra.Filter) -> Rows | None:
         """Return the keys with rows of one unit only, if the relation has that form."""
-        whole, fields = self._whole(relation.input), {f.id: f for f in relation.fields}
+        tables = WholeTables(self.policy, self._is_unique, self._link)
+        whole, fields = tables.whole(relation.input), {f.id: f for f in relation.fields}
         if whole is None or not whole.different:
             return None
         first, last = (fields[n].ref for n in whole.ends)
@@ -447,67 +450,6 @@ class Kernel:
         rows = replace(rows, keyed=(Lead(owner, whole.table, whole.key),))
         unit = self.policy.unit.table
         return rows.led(Lead(owner, unit, whole.ends[:1]), unit)
-
-    def _whole(self, relation: Relation) -> _Whole | None:
-        """Return a whole table with the first and last unit of each key, if the relation has that
-        form.
-        """
-        match relation:
-            case algebra.Scan(table=name):
-                table = self.policy.table(name)
-                if table is None or table.link is None or table.link.more:
-                    return None
-                key, link = places_of(table.key, relation), places_of(table.link.columns, relation)
-                if table.link.table != self.policy.unit.table or not (key and link):
-                    return None
-                different = self._is_unique(table, relation)
-                return _Whole(table.name, key, (link[0], link[0]), different)
-            case algebra.Join(left=algebra.Scan(table=name) as scan, kind=JoinKind.INNER):
-                table, above = self.policy.table(name), self._whole(relation.right)
-                if table is None or table.link is None or above is None:
-                    return None
-                key, met = places_of(table.key, scan), list(equated_pairs(relation))
-                same = list(zip(self._link(table, scan), above.key, strict=False))
-                plain = len(met) == len(conjuncts(relation.condition)) == len(above.key)
-                if table.link.table != above.table or not key or not plain or same != met:
-                    return None
-                different = above.different and self._is_unique(table, scan)
-                return _Whole(table.name, key, above.ends, different)
-            case algebra.Aggregate(keys=keys, measures=measures, sets=()):
-                whole = self._whole(relation.input)
-                read = [k.expression.id if isinstance(k.expression, Ref) else None for k in keys]
-                if whole is None or read != list(whole.key):
-                    return None
-                ends = [("min", whole.ends[0]), ("max", whole.ends[1])]
-                if [_end(measure.call) for measure in measures] != ends:
-                    return None
-                first, last = (measure.field.id for measure in measures)
-                return _Whole(whole.table, tuple(k.field.id for k in keys), (first, last), True)
-            case _:
-                return None
-
-
-@dataclass(frozen=True, slots=True)
-class _Whole:
-    """The rows of a table that link to a unit, with the first and last unit of their key.
-
-    `different` says that no two rows have one key.
-    """
-
-    table: str
-    key: tuple[int, ...]
-    ends: tuple[int, int]
-    different: bool
-
-
-def _end(call: AggregateCall) -> tuple[str, int] | None:
-    """Return MIN or MAX and its column, if a call is just that."""
-    match call.args:
-        case (Ref(id=column) as argument,):
-            plain = AggregateCall(call.function, (argument,), type=call.type)
-            return (call.function, column) if call == plain else None
-        case _:
-            return None
 
 
 def _copied(rows: Rows, public: Rows, times: int | None) -> int | None:
@@ -540,14 +482,6 @@ def _is_alike(relation: algebra.Union, places: Sequence[int]) -> bool:
     sides = relation.left.fields, relation.right.fields, relation.fields
     kinds = [{fields[n].type for fields in sides} for n in places]
     return all(len(kind) == 1 and INEXACT.isdisjoint(k.kind for k in kind) for kind in kinds)
-
-
-def _key_is_link(table: TablePolicy) -> bool:
-    """Test whether the key of a table is its link too, so that its values are keys of the
-    target.
-    """
-    link = () if table.link is None else table.link.columns
-    return len(table.key) == len(link) == 1 and table.key[0].lower() == link[0].lower()
 
 
 def _told_apart(expression: Expression) -> Columns:
