@@ -117,3 +117,25 @@ def test_a_survivor_that_is_not_listed_counts() -> None:
     killed = other | {"outcome": "killed"}
     listed = [entry | {"outcome": "survived"} for entry in LISTED]
     assert survivors([killed, *listed, other]) == [name_of(other)]
+
+
+def hidden(package: str, text: str, files: set[str]) -> set[str]:
+    """The files of a package that a name of its `__init__.py` hides from who imports them."""
+    names = set[str]()
+    for part in ast.parse(text).body:
+        match part:
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+                names.add(name)
+            case ast.ImportFrom(module=module, names=imported) if module != package:
+                names |= {each.asname or each.name for each in imported}
+    return names & files
+
+
+def test_no_function_has_the_name_of_a_file_beside_it() -> None:
+    """A file that is imported again, as mutants are, would get the function for the module."""
+    text = "from a import b\nfrom a.b import c as d\ndef e(): pass"
+    assert hidden("a", text, {"b", "c", "d", "e"}) == {"d", "e"}
+    for init in (FOLDER.parent / "dpsql").rglob("__init__.py"):
+        files = {path.stem for path in init.parent.glob("*.py")}
+        package = ".".join(init.parent.relative_to(FOLDER.parent).parts)
+        assert hidden(package, init.read_text(encoding="utf-8"), files) == set(), init

@@ -177,7 +177,7 @@ def names() -> tuple[str, ...]:
     return tuple(_ROWS)
 
 
-def recipe(name: str) -> Recipe | None:
+def recipe_by_name(name: str) -> Recipe | None:
     """Return the recipe for an aggregate of private rows; None if there is no rule."""
     row = _ROWS.get(name)
     return None if row is None else row.recipe

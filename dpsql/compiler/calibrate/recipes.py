@@ -22,7 +22,7 @@ WIDE = frozenset(
 
 def recipe_of(call: AggregateCall) -> Recipe:
     """Return the recipe of an aggregate of private rows. Raises `Refused` if there is none."""
-    recipe = aggregates.recipe(call.function)
+    recipe = aggregates.recipe_by_name(call.function)
     if recipe is None or (call.order_by and recipe.choices is None):
         raise Refused(Reason.UNSUPPORTED_AGGREGATE, call.span, name=call.function)
     return recipe

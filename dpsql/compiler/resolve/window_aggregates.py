@@ -29,7 +29,7 @@ from fractions import Fraction
 from itertools import takewhile
 from typing import TypeAlias
 
-from dpsql.compiler.aggregates import recipe, result_type
+from dpsql.compiler.aggregates import recipe_by_name, result_type
 from dpsql.compiler.resolve.scopes import Identities
 from dpsql.compiler.resolve.typing import type_of
 from dpsql.model import algebra, tree
@@ -271,7 +271,8 @@ class WindowedAggregate:
             return None
         calls = [windows[id_] for id_ in used]
         if any(
-            c.order_by or c.frame or c.ignore_nulls or recipe(c.function) is None for c in calls
+            c.order_by or c.frame or c.ignore_nulls or recipe_by_name(c.function) is None
+            for c in calls
         ):
             return None
         if {frozenset(c.partition_by) for c in calls} != {frozenset(plain)}:
