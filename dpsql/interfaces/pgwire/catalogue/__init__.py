@@ -30,7 +30,12 @@ from dpsql.engines.pool import EnginePool
 from dpsql.interfaces.pgwire.catalogue.listed_views import Views, rows_of
 from dpsql.interfaces.pgwire.catalogue.names import ShadowNames
 from dpsql.interfaces.pgwire.catalogue.naming import searched
-from dpsql.interfaces.pgwire.catalogue.objects import DATABASE, Row, objects, synthetic_objects
+from dpsql.interfaces.pgwire.catalogue.objects import (
+    DATABASE,
+    Row,
+    policy_objects,
+    synthetic_objects,
+)
 from dpsql.interfaces.pgwire.catalogue.recorded import rows
 from dpsql.interfaces.pgwire.catalogue.shadow import added, script
 from dpsql.interfaces.pgwire.catalogue.translation import oids
@@ -213,7 +218,7 @@ def _translated(
 @lru_cache(maxsize=8)
 def _names(policy: Policy, database: str) -> ShadowNames:
     """Return the names of a policy's tables and of PostgreSQL's own objects."""
-    return ShadowNames(objects(policy, database))
+    return ShadowNames(policy_objects(policy, database))
 
 
 @lru_cache(maxsize=8)
@@ -227,7 +232,7 @@ def _engine(policy: Policy, database: str) -> Engine:
         engine = _IN_USE.get((policy, database))
         if engine is None:
             names = _names(policy, database).rows()
-            statements = tuple(script({**objects(policy, database), "names": names}))
+            statements = tuple(script({**policy_objects(policy, database), "names": names}))
             make = partial(scratch, LIMITS, statements)
             engine = EnginePool(make, WORKERS, len(policy.analysts))
             _IN_USE[policy, database] = engine

@@ -98,7 +98,7 @@ class Objects:
         self.rows[relation].append(_defaults()[relation] | row)
 
 
-def objects(policy: Policy, database: str = DATABASE) -> dict[str, list[Row]]:
+def policy_objects(policy: Policy, database: str = DATABASE) -> dict[str, list[Row]]:
     """Return all catalogue rows of the policy, by relation. Missing fields are NULL."""
     catalogue = Objects()
     for analyst, _ in policy.analysts:
