@@ -158,13 +158,14 @@ def test_texts_of_files_are_cut(tmp_path: Path, ending: str) -> None:
         assert list(lengths) == [(LONGEST_TEXT, "k"), (1, "l")]
 
 
-def test_a_short_line_needs_no_look() -> None:
-    half = LONGEST_TEXT // 2
-    for line, short in ((half - 1, True), (LONGEST_TEXT, False)):
-        stream = BytesIO(b"\n".join([b"x" * line] * 99))
-        blocks = text_lines._Blocks(stream)
-        assert list(iter(blocks.read, b""))
-        assert blocks.short is short
+def test_lines_are_short_if_none_is_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text_lines, "BLOCK", 16)
+    for length in range(12):
+        for body in (b"", b"ab\n" * 6, b"abcdefg\n" * 4):
+            stream = BytesIO(body + b"x" * length + b"\ny\n")
+            blocks = text_lines._Blocks(stream, 7)
+            assert list(iter(blocks.read, b""))
+            assert blocks.short is (length <= 7)
 
 
 @pytest.mark.full("measures neighbours or further data sets")

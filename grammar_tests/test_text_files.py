@@ -53,13 +53,16 @@ def read(folder: Path, f: FileFormat, **files: bytes) -> list[tuple[Any, ...]]:
     return rows_of(folder / "*.csv", f)
 
 
-def rows_of(pattern: Path, f: FileFormat, sql: str = "SELECT * FROM t") -> list[tuple[Any, ...]]:
-    sources = Sources(None, (("t", str(pattern)),), formats=(("t", f),))
-    connection = private(sources, "500MB").connection
-    try:
+def rows_of(
+    pattern: Path,
+    f: FileFormat,
+    sql: str = "SELECT * FROM t",
+    longest: int = LONGEST_TEXT,
+    memory: str = "500MB",
+) -> list[tuple[Any, ...]]:
+    sources = Sources(None, (("t", str(pattern)),), formats=(("t", f),), longest=longest)
+    with closing(private(sources, memory).connection) as connection:
         return connection.execute(sql).fetchall()  # type: ignore[no-any-return]
-    finally:
-        connection.close()
 
 
 TEXTS, WORDS = FileFormat(), FileFormat(null_words=("NA", "-"))
@@ -172,18 +175,17 @@ def test_a_longer_line_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def many_fields(folder: Path) -> list[tuple[Any, ...]]:
-    """Answers over eight lines of 300,000 fields, with little memory, and over one beside them."""
-    (folder / "a.csv").write_bytes(b"a,b\n1,2\n" + (b"3,4" + b"," * 300_000 + b"\n") * 8)
-    sources = Sources(None, (("t", str(folder / "a.csv")),), formats=(("t", TEXTS),))
-    with closing(private(sources, "60MB").connection) as connection:
-        return connection.execute("SELECT b, count(*) FROM t GROUP BY b ORDER BY b").fetchall()  # type: ignore[no-any-return]
+    """Answers over forty lines of 60,000 fields, with little memory, and over one beside them."""
+    (folder / "a.csv").write_bytes(b"a,b\n1,2\n" + (b"3,4" + b"," * 60_000 + b"\n") * 40)
+    sql = "SELECT b, count(*) FROM t GROUP BY b ORDER BY b"
+    return rows_of(folder / "a.csv", TEXTS, sql, memory="60MB")
 
 
 def test_a_line_of_very_many_fields_takes_little_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Or a question fails after its charge, where somebody has a few such lines."""
-    assert many_fields(tmp_path) == [("2", 1), ("4", 8)]
+    assert many_fields(tmp_path) == [("2", 1), ("4", 40)]
     monkeypatch.setattr(text_rows, "_LONG_LINE", 1 << 40)  # the wrong twin: no line is cut
     with pytest.raises((CannotOpen, duckdb.Error)):
         many_fields(tmp_path)
@@ -202,6 +204,44 @@ def test_a_long_line_is_split_as_a_short_one(
     monkeypatch.setattr(text_rows, "_MANY_FIELDS", 50)
     assert read(tmp_path, TEXTS, a=b"\n".join(body)) == short
     assert sum(row[1] == "x" for row in short) >= len(inside)
+
+
+@pytest.mark.full("reads long files")
+def test_a_few_very_long_lines_take_little_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or a question fails after its charge, where somebody has one more. Later fields stay."""
+    path, text = tmp_path / "a.csv", b"x" * 8_000_000
+    path.write_bytes(b"a,b\n" + b"".join(b"%d%b,%d\n" % (n, text, n) for n in range(8)))
+    sql = "SELECT count(DISTINCT a), min(length(a)), max(b) FROM t"
+    assert rows_of(path, TEXTS, sql, memory="60MB") == [(8, LONGEST_TEXT, "7")]
+    monkeypatch.setattr(text_lines, "short_line", lambda line, *_: line)  # the wrong twin
+    with pytest.raises((CannotOpen, duckdb.Error)):
+        rows_of(path, TEXTS, sql, memory="60MB")
+
+
+def cut_otherwise(path: Path, dice: Random, tries: int) -> int:
+    """The number of files of which short texts are not those of the whole lines."""
+    wrong = 0
+    for quote, delimiter, most in [('"', ",", 3), ("'", ";", 5), ("", ",", 4)] * tries:
+        ends = (delimiter, quote, quote * 2, delimiter + quote, quote + delimiter)
+        signs = ("a", "\xe9", "aaaa", " ", "\x1f", "NA", *ends)
+        f = replace(TEXTS, delimiter=delimiter, quote=quote, null_words=("", "NA"))
+        body = ("".join(dice.choices(signs, k=dice.choice((2, 9, 30)))) for _ in range(60))
+        path.write_text("\n".join([delimiter.join("abc"), *body]), encoding="utf-8")
+        whole, cut = rows_of(path, f), rows_of(path, f, longest=most)
+        wrong += [tuple(x and x[:most] for x in row) for row in whole] != cut
+    return wrong
+
+
+@pytest.mark.full("draws random texts")
+def test_fields_of_a_long_line_are_cut_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert cut_otherwise(tmp_path / "a.csv", dice_of(SEED), 1) == 0
+    plain = lambda line, f: line.split(f.delimiter)  # noqa: E731 - the wrong twin
+    monkeypatch.setattr(text_lines, "_fields", plain)
+    assert cut_otherwise(tmp_path / "a.csv", dice_of(SEED), 1) == 2  # those with quotes
 
 
 def test_zstd_needs_a_python_that_has_it(tmp_path: Path) -> None:

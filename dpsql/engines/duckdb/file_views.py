@@ -94,7 +94,7 @@ def view_of(
     declared = sources.format_of(table)
     keys = partition_keys(paths)
     if all(map(is_text, paths)):
-        view = _text_view(paths, declared or FileFormat(), keys, only)
+        view = _text_view(paths, declared or FileFormat(), keys, only, sources.longest)
     elif all(path.lower().endswith(".parquet") for path in paths):
         view = _parquet_view(connection, paths, declared, keys, only)
     else:
@@ -163,7 +163,7 @@ def split_line(line: str, delimiter: str, quote: str) -> list[str]:
 
 
 def _text_view(
-    paths: Sequence[str], f: FileFormat, keys: Sequence[str], only: Sequence[str] | None
+    paths: Sequence[str], f: FileFormat, keys: Sequence[str], only: Sequence[str] | None, long: int
 ) -> FileView:
     layouts = dict[tuple[str, ...], list[str]]()
     for path in paths:
@@ -185,7 +185,7 @@ def _text_view(
         members_read = [path for path in members if only is None or path in only]
         if not members_read:
             continue
-        files = tuple(readable(path, f.encoding) for path in members_read)
+        files = tuple(readable(path, f, len(names), long) for path in members_read)
         most = max(most, *(each.line_bytes for each in files))
         rows = LineRows(files, f, names)
         selects.append(rows.select(columns, keys))

@@ -38,8 +38,9 @@ WHY = {
     " the files anew with one type",
     "unknown format": "is neither Parquet nor CSV; name it .parquet, .csv or .tsv, and .gz or .zst"
     " where it is packed",
-    "unclean": "has bytes that are not UTF-8, or several kinds of line ends, and cannot be mended"
-    " in memory; convert it to UTF-8 with one kind of line ends",
+    "unclean": "has bytes that are not UTF-8, several kinds of line ends, or a line longer than"
+    " max_text_length in [limits], and cannot be mended in memory; convert it to UTF-8 with one"
+    " kind of line ends, or raise max_text_length",
     "encrypted": "is encrypted, or describes itself in bytes that are not UTF-8; write it anew"
     " without encryption, since dpsql reads no keys",
     "zstd": "is packed with zstd, which needs Python 3.14; unpack it, or pack it with gzip",

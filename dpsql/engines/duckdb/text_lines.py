@@ -1,9 +1,10 @@
 """The lines of text files: one line is one row, regardless of its content.
 
 A line ends with LF, CR LF or CR. DuckDB reads line by line if a file is UTF-8, has one kind of line
-ends and no very long line. Every file is read through before the first query, and other files are
-mended in memory. Bytes that are not text become U+FFFD, and a line is cut after `LONGEST_LINE`
-characters. Both depend on one line only.
+ends and no long line. Every file is read through before the first query, and other files are mended
+in memory. Bytes that are not text become U+FFFD. A line is cut after `LONGEST_LINE` characters, and
+the fields of a long one just beyond the longest text that is read: DuckDB holds 2,048 lines at
+once, so that a few would exhaust its memory. All depend on one line only.
 
 Proof (PRIVACY.md R100). Mending replaces each line by a text that depends on this line alone, and
 leaves a file that needs no mending unchanged. So rows depend on lines one by one.
@@ -13,13 +14,14 @@ from __future__ import annotations
 
 import codecs
 import os
+import re
 from collections.abc import Iterable, Iterator
 from io import TextIOWrapper
 from typing import IO, cast
 
 from dpsql.engines.duckdb.files import CannotOpen
 from dpsql.model.dataclass import dataclass
-from dpsql.model.resources import LONGEST_TEXT
+from dpsql.model.file_formats import FileFormat
 
 BLOCK = 1 << 20
 MOST_BYTES = 2 * BLOCK
@@ -70,31 +72,35 @@ def count_sign(path: str, encoding: str, sign: str) -> int:
         return sum(text.count(sign) for text in iter(lambda: stream.read(BLOCK), ""))
 
 
-def readable(path: str, encoding: str) -> LineFile:
+def readable(path: str, f: FileFormat, columns: int, most: int) -> LineFile:
     """Return the file itself if it is clean, else a mended copy in memory.
 
-    Raises `CannotOpen`.
+    A line of more than `most` bytes is mended if no field spans lines. Raises `CannotOpen`.
     """
     try:
         with _bytes(path) as stream:
-            blocks = _Blocks(stream)
-            if encoding == "utf-8" and _is_clean(iter(blocks.read, b"")):
-                return LineFile(path, line_bytes=LONGEST_TEXT if blocks.short else MOST_BYTES)
+            blocks = _Blocks(stream, most)
+            clean = f.encoding == "utf-8" and _is_clean(iter(blocks.read, b""))
+            if clean and (blocks.short or f.multiline):
+                return LineFile(path, line_bytes=most if blocks.short else MOST_BYTES)
     except (OSError, EOFError):
         raise CannotOpen("unreadable") from None
-    return _mended(path, encoding)
+    return _mended(path, f, columns, most)
 
 
 class _Blocks:
-    """Blocks of a file. They are `short` if each half of the longest text has a line end."""
+    """Blocks of a file. They are `short` if no line has more than `most` bytes."""
 
-    def __init__(self, stream: IO[bytes]) -> None:
-        self._stream, self.short = stream, True
+    def __init__(self, stream: IO[bytes], most: int) -> None:
+        self._stream, self._most, self._begun, self.short = stream, most, 0, True
 
     def read(self) -> bytes:
-        block, half = self._stream.read(BLOCK), LONGEST_TEXT // 2
-        starts = range(0, len(block) - half + 1, half)
-        self.short = self.short and all(block.find(b"\n", n, n + half) >= 0 for n in starts)
+        block = self._stream.read(BLOCK)
+        start = -self._begun
+        while self.short and len(block) - start > self._most:
+            end = block.rfind(b"\n", max(start, 0), start + self._most + 1)
+            self.short, start = end >= 0, end + 1
+        self._begun = len(block) - max(block.rfind(b"\n") + 1, start)
         return block
 
 
@@ -117,20 +123,63 @@ def _is_clean(blocks: Iterable[bytes]) -> bool:
     return whole and (returns == 0 or returns == pairs == feeds)
 
 
-def _mended(path: str, encoding: str) -> LineFile:
+def _mended(path: str, f: FileFormat, columns: int, most: int) -> LineFile:
     """Copy the lines of a file into memory as UTF-8. Raises `CannotOpen`."""
     if not hasattr(os, "memfd_create"):  # on systems other than Linux
         raise CannotOpen("unclean")
     descriptor = os.memfd_create("lines")  # kept open as long as the process
     longest, written = 0, 0
     with open(descriptor, "wb", closefd=False) as copy:
-        for piece in _cut(path, encoding):
-            body = piece.replace(SEPARATOR, NO_TEXT).encode()
-            written += copy.write(body)
-            longest = max(longest, len(max(body.split(b"\n"), key=len)))
+        for piece in _cut(path, f.encoding):
+            lines = piece.replace(SEPARATOR, NO_TEXT).split("\n")
+            if not f.multiline:
+                lines = [x if len(x) <= most else short_line(x, f, columns, most) for x in lines]
+            encoded = [line.encode() for line in lines]
+            written += copy.write(b"\n".join(encoded))
+            longest = max(longest, *map(len, encoded))
             if written > MOST_MENDED:
                 raise CannotOpen("unclean")
     return LineFile(f"/proc/self/fd/{descriptor}", max(MOST_BYTES, longest), longest)
+
+
+def short_line(line: str, f: FileFormat, columns: int, most: int) -> str:
+    """Return a line with one field more than `columns`, if it has so many, and each cut.
+
+    A cut field has one character more than `most`, so that its column is one whose texts are cut.
+
+    >>> short_line('abcdef,"a,bcd",e,1,2', FileFormat(), 3, 2)
+    'abc,"a,b",e,1'
+    """
+    kept = list[str]()
+    for field in _fields(line, f):
+        kept.append(_short_field(field, f.quote, most + 1))
+        if len(kept) > columns:
+            break
+    return f.delimiter.join(kept)
+
+
+def _fields(line: str, f: FileFormat) -> Iterator[str]:
+    """Yield the fields as `text_rows` splits them: a quote that is not closed is a character."""
+    q, place = re.escape(f.quote), 0
+    whole = re.compile(
+        rf"{q}(?:[^{q}]++|{q}{q})*+{q}(?={re.escape(f.delimiter)}|\Z)" if q else r"(?!)"
+    )
+    while True:
+        quoted = whole.match(line, place)
+        end = quoted.end() if quoted else line.find(f.delimiter, place)
+        yield line[place:end] if end >= 0 else line[place:]
+        if not 0 <= end < len(line):
+            return
+        place = end + len(f.delimiter)
+
+
+def _short_field(field: str, quote: str, most: int) -> str:
+    """Return a field with at most `most` characters of its text; quotes inside it are regular."""
+    if not quote or quote not in field:
+        return field[:most]
+    closed = len(field) > 1 and field.startswith(quote) and field.endswith(quote)
+    value = field[1:-1].replace(quote * 2, quote) if closed else field
+    return quote + value[:most].replace(quote, quote * 2) + quote
 
 
 def _cut(path: str, encoding: str) -> Iterator[str]:
