@@ -3,8 +3,8 @@
 Facts start at declared columns, follow expressions by the rules of `dpsql.functions`, and are
 narrowed by every predicate that all surviving rows satisfy.
 
-Inferred facts are enforced by clipping and key lists, never trusted: PRIVACY.md R24. A wrong limit
-on the rows of one unit costs accuracy.
+Inferred facts are enforced by clipping and key lists, never trusted: PRIVACY.md R24, R115. A wrong
+limit on the rows of one unit costs accuracy.
 """
 
 from __future__ import annotations
@@ -234,7 +234,8 @@ class FactSource:
     at most `limit` values. At most `most_rows` rows of a unit without a limit are aggregated. With
     `doubts`, columns may be NULL unless the engine forbids it. With `finite`, no stored moment is
     infinite. With `clips`, times without bounds are in their table's `times`: never for keys. With
-    `limitless`, the owner's limits on rows, which clip, say nothing of values.
+    `limitless`, the owner's limits on rows, which clip, say nothing of values. A quotient of
+    bounded numbers that has no bounds itself is within `quotients`.
     """
 
     policy: Policy
@@ -246,6 +247,14 @@ class FactSource:
     finite: bool = False
     clips: bool = False
     limitless: bool = False
+    quotients: Interval = EVERYTHING
+
+    def within_quotients(self, call: tree.Expression, args: Iterable[Facts], facts: Facts) -> Facts:
+        """Return the facts of an expression with these arguments, within `quotients` if need be."""
+        divides = isinstance(call, tree.Call) and call.function in ("div", "pg_div", "fdiv")
+        if not divides or not all(each.interval.is_bounded for each in args):
+            return facts
+        return replace(facts, interval=facts.interval.intersect(self.quotients))
 
 
 def without_found_bounds(table: TablePolicy) -> TablePolicy:
@@ -318,6 +327,7 @@ class Columns:
                 read = (expression.arg,) if isinstance(expression, tree.Cast) else expression.args
                 args = tuple(map(self.facts, read))
                 facts = functions.facts(expression, args, self.origin.limit)
+                facts = self.origin.within_quotients(expression, args, facts)
                 if isinstance(expression, tree.Call) and expression.function == "case":
                     facts = self._of_branches(expression, args, facts)
                 facts = self._stated(expression, args, facts)

@@ -4,8 +4,8 @@ Facts start at declared columns, follow expressions by the rules of `dpsql.funct
 narrowed by every predicate that all surviving rows satisfy. Nothing here is trusted for privacy:
 clipping and key lists enforce inferred facts, so a wrong declaration costs accuracy only.
 
-Proof (PRIVACY.md R24, R26, R29). An interval that is used is clipped to and a list that is used is
-enforced; so nothing that is inferred wrongly costs more than accuracy.
+Proof (PRIVACY.md R24, R26, R29, R115). An interval that is used is clipped to and a list that is
+used is enforced; so nothing that is inferred wrongly costs more than accuracy.
 """
 
 from __future__ import annotations
@@ -26,13 +26,16 @@ from dpsql.compiler.plan.published_keys import Within
 from dpsql.compiler.plan.voting_rows import voting_rows
 from dpsql.compiler.resolve.typing import type_of
 from dpsql.model.algebra import Relation, Staged
-from dpsql.model.intervals import Facts
+from dpsql.model.intervals import Facts, Interval
 from dpsql.model.tree import AggregateCall, Call, Expression, Kind, Ref, Star, Value
 from dpsql.model.vocabulary import Policy
 from dpsql.model.walk import refs, relations, walk
 
 AVERAGES = frozenset("avg variance var_pop stddev stddev_pop".split())
 """Aggregates that divide by the number of rows with a value of their argument."""
+
+QUOTIENTS = Interval(Fraction(-(2**30)), Fraction(2**30))
+"""Bounds of a quotient that has none, where smaller ones are searched."""
 
 LONGEST = 1 << 16
 """Length of bounds up to which the days that a policy assumes bound a number closely enough."""
@@ -172,14 +175,14 @@ class _Block:
     def _wide(self, arguments: tuple[tuple[Facts, ...], ...]) -> tuple[tuple[Facts, ...], ...]:
         """Return the numbers whose bounds are far larger than their values, and () for others.
 
-        They are bounded under the largest assumed number of rows per unit only, or by the days that
-        a policy assumes of all dates.
+        They are bounded under the largest assumed number of rows per unit only, as quotients
+        (`QUOTIENTS`), or by the days that a policy assumes of all dates.
         """
         unbounded = [bool(each) and _is_unbounded(each[0]) for each in arguments]
         long = [bool(each) and _is_long(each[0]) for each in arguments]
         if not any(unbounded) and not any(long):
             return ()
-        most = self._arguments(replace(self.origin, most_rows=MOST_ROWS))
+        most = self._arguments(replace(self.origin, most_rows=MOST_ROWS, quotients=QUOTIENTS))
         calls = [measure.call for measure in self.block.measures]
         by_days = [
             each and _is_unbounded(self.rows.facts(call.args[0]))

@@ -100,7 +100,10 @@ def notices(
     plain = FactSource(undeclared(policy), public, evaluate, limit)
     fed = FedColumns.of(bounded.outer, len(bounded.outer.fields))
     units = policy.unit.table
-    each_block = partial(_Block, units=units, plain=plain, fed=fed, options=options)
+    declared = FactSource(policy, public, evaluate, limit)
+    each_block = partial(
+        _Block, units=units, plain=plain, declared=declared, fed=fed, options=options
+    )
     cuts: dict[ColumnNotice, tuple[int, ...]] = {}
     ranked = list[Ranked]()
     for number, (block, block_plan) in enumerate(zip(bounded.blocks, plan.blocks, strict=True)):
@@ -110,7 +113,7 @@ def notices(
             cuts[alone] = tuple(sorted({*cuts.get(alone, ()), *notice.columns}))
         ranked += here.ranked() if block_plan.choices else ()
     marked_cuts = [replace(notice, columns=columns) for notice, columns in cuts.items()]
-    drowned = useless(plan, FactSource(policy, public, evaluate, limit), policy)
+    drowned = useless(plan, declared, policy)
     unprotected = [
         (t.name, name) for t in policy.tables for link in t.unprotected for name in link.columns
     ]
@@ -184,6 +187,7 @@ class _Block:
     plan: private_plan.BlockPlan
     units: str
     plain: FactSource
+    declared: FactSource
     fed: FedColumns
     options: MeasurementOptions
 
@@ -316,8 +320,8 @@ class _Block:
             if not bounded.searched and _is_cut(bounded, values_of_unit):
                 yield FewValues(columns, self.units, grouped, values_of_unit.total_upper, side)
         values: tuple[Ends, ...] = ()
-        if not bounded.wide and (choices or any(isinstance(p, kinds.ValueTotal) for p in parts)):
-            values = tuple(_clipped(bounded, proved))
+        if choices or any(isinstance(p, kinds.ValueTotal) for p in parts):
+            values = tuple(self._clipped_values(bounded, proved))
         if in_all not in {0, rows}:
             yield Clipped(columns, self.units, grouped=False, rows=in_all, side=side)
         if rows is not None or values:
@@ -335,6 +339,14 @@ class _Block:
             listed = bounded.arguments[0].domain or ()
             if _beyond(proved.facts(call.args[0]).domain, listed):
                 yield Listed(columns, None, len(listed))
+
+    def _clipped_values(self, bounded: BoundedCall, proved: Columns) -> Iterator[Ends]:
+        """Yield the clipping bounds of arguments that have others than a limit of rows."""
+        if bounded.wide:
+            origin = replace(self.declared, most_rows=kinds.MOST_ROWS, clips=True)
+            if Columns(self.block.rows, origin).facts(bounded.expression).interval.is_bounded:
+                return
+        yield from _clipped(bounded, proved)
 
     def _rows_in_all(self, parts: Sequence[kinds.Measurement]) -> int:
         """Return the declared limit on a unit's rows over all groups, if a total of one of these

@@ -226,9 +226,46 @@ SELECT SUM(note_length) AS n FROM orders WHERE note_length < 100;
 SELECT SUM(note_length) AS n FROM orders WHERE note_length BETWEEN 0 AND 10 OR status = 'paid';
 -- refuse: unbounded-input at 1:12
 
--- case: a division by what may be zero has no bound
+-- case: a division by what may be zero is searched for bounds
 SELECT SUM(amount / quantity) AS n FROM orders;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: sum l0=1 linf=1073741824
+
+-- case: so is a quotient within another number
+SELECT AVG(100 * (amount - quantity) / quantity) AS n FROM orders;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
+-- release: sum l0=1 linf=1073741824
+
+-- case: an unbounded number over another one
+SELECT SUM(note_length / quantity) AS n FROM orders;
 -- refuse: unbounded-input at 1:12
+
+-- case: an unbounded divisor
+SELECT AVG(quantity / note_length) AS n FROM orders;
+-- refuse: unbounded-input at 1:12
+
+-- case: a quotient of a quotient that may be zero
+SELECT SUM(LN(amount / quantity)) AS n FROM orders;
+-- refuse: unbounded-input at 1:12
+
+-- case: the largest quotient
+SELECT MAX(amount / quantity) AS n FROM orders;
+-- refuse: unbounded-input at 1:12
+
+-- case: the sum of different quotients
+SELECT SUM(DISTINCT amount / quantity) AS n FROM orders;
+-- refuse: unbounded-input at 1:21
+
+-- case: a geometric mean of quotients
+SELECT GEOMEAN(amount / quantity) AS n FROM orders;
+-- refuse: unbounded-input at 1:16
+
+-- case: a correlation of quotients
+SELECT CORR(amount / quantity, discount) AS n FROM orders;
+-- refuse: unbounded-input at 1:13
 
 -- case: a division by a constant has one
 SELECT SUM(amount / 4) AS quarter FROM orders;

@@ -271,7 +271,10 @@ SELECT AVG(amount / NULLIF(quantity, 0)) AS unit, SUM(quantity / NULLIF(quantity
 
 -- case: divided by what may be zero
 SELECT AVG(amount / quantity) AS unit FROM orders;
--- refuse: unbounded-input at 1:12
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
+-- release: sum l0=1 linf=1073741824
 
 -- case: divided where the divisor is not zero
 SELECT SUM(CASE WHEN quantity <> 0 THEN amount / quantity ELSE 0 END) AS unit FROM orders;
@@ -288,7 +291,9 @@ SELECT SUM(CASE WHEN quantity = 0 THEN 0 ELSE amount / quantity END) AS unit FRO
 
 -- case: divided where another number is not zero
 SELECT SUM(CASE WHEN amount <> 0 THEN amount / quantity ELSE 0 END) AS unit FROM orders;
--- refuse: unbounded-input at 1:12
+-- accept
+-- keys: 1 public, l0 proved
+-- release: sum l0=1 linf=1073741824
 
 -- case: counted where there are bounds
 SELECT SUM(CASE WHEN note_length BETWEEN 0 AND 100 THEN note_length ELSE 100 END) AS n FROM orders;

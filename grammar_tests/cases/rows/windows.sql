@@ -153,11 +153,15 @@ SELECT SUM(x) AS s FROM (SELECT amount / COUNT(*) OVER (PARTITION BY customer_id
 
 -- case: a share by a number that may be zero
 SELECT SUM(x) AS s FROM (SELECT amount / COUNT(note) OVER (PARTITION BY customer_id) AS x FROM orders) t;
--- refuse: unbounded-input at 1:12
+-- accept
+-- keys: 1 public, l0 proved
+-- release: sum l0=1 linf=1073741824
 
--- case: a share by the number of earlier rows, which may be zero
-SELECT SUM(x) AS s FROM (SELECT amount / COUNT(*) OVER (PARTITION BY customer_id ORDER BY placed_at ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS x FROM orders) t;
--- refuse: unbounded-input at 1:12
+-- case: a share by the number of earlier rows, if there are any
+SELECT SUM(x) AS s FROM (SELECT amount / NULLIF(COUNT(*) OVER (PARTITION BY customer_id ORDER BY placed_at ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS x FROM orders) t;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: sum l0=1 linf=5000
 
 -- case: the first row of one person
 SELECT SUM(amount) AS s FROM (SELECT amount FROM orders WHERE customer_id = 17 ORDER BY placed_at LIMIT 1) t;
