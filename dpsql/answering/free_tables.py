@@ -147,13 +147,10 @@ class TablesAlone:
     def explain(self, parts: Parts, request: Request) -> Explanation:
         """Explain as `Proxy.explain` does."""
         parts, request = self.inside(parts, request)
-        return self._doubted(explain_any(parts, request))
+        explanation = explain_any(parts, request)
+        notices = (*explanation.notices, self.notice)
+        return replace(explanation, expected=unknown_errors(explanation.columns), notices=notices)
 
     def inside(self, parts: Parts, request: Request) -> tuple[Parts, Request]:
         """Return parts that know these tables alone."""
         return Parts(self.compiler, self.vault, NoSystems(), parts.stop), request
-
-    def _doubted(self, explanation: Explanation) -> Explanation:
-        """Return a plan with unknown errors (NaN)."""
-        notices = (*explanation.notices, self.notice)
-        return replace(explanation, expected=unknown_errors(explanation.columns), notices=notices)

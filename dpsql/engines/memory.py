@@ -36,7 +36,8 @@ def bound_memory(*amounts: str) -> None:
 
     Sets no limit if the system does not report the present data.
     """
-    taken = re.search(r"^VmData:\s+(\d+) kB$", _status(), re.MULTILINE)
+    status = _STATUS.read_text("utf-8") if _STATUS.exists() else ""
+    taken = re.search(r"^VmData:\s+(\d+) kB$", status, re.MULTILINE)
     if taken is None:
         return
     resource = process_limits()
@@ -46,7 +47,3 @@ def bound_memory(*amounts: str) -> None:
         most = min(most, hard)
     # The soft limit alone: workers inherit it and set their own.
     resource.setrlimit(resource.RLIMIT_DATA, (most, hard))
-
-
-def _status() -> str:
-    return _STATUS.read_text("utf-8") if _STATUS.exists() else ""

@@ -142,16 +142,12 @@ class ServerClaims:
             return self._connected().execute(sql.encode(), values).rowcount > 0
 
     def _connected(self) -> psycopg.Connection[Any]:
-        if self._connection is None or not self._is_idle(self._connection):
+        idle = psycopg.pq.TransactionStatus.IDLE  # no statement failed in a transaction
+        if self._connection is None or self._connection.info.transaction_status != idle:
             self._close()
             self._connection = self._connect()
             self._close = close_with(self, self._connection)
         return self._connection
-
-    @staticmethod
-    def _is_idle(connection: psycopg.Connection[Any]) -> bool:
-        """Test whether a connection is there, without a transaction that a statement failed in."""
-        return connection.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
 
     def _count(self, more: int) -> None:
         with self._lock:

@@ -49,9 +49,11 @@ class PreparedRows:
     def of(self, rows: str) -> str:
         """Return a SELECT of these rows of the table, an item of FROM, without unowned ones."""
         listed = list(self._stored())
-        listed += [f"{column} AS {identifier(name)}" for name, column in self._beside()]
         source = f"{rows} AS t0"
         for hop, target in enumerate(way_of(self.table, self.policy), 1):
+            for name in () if target.link is None else target.link.columns:
+                stored = identifier(beside(target.name, name))
+                listed.append(f"{self._column(hop, name)} AS {stored}")
             source += f" JOIN {address(target.name)} AS t{hop} ON {self._same(hop)}"
         return f"SELECT {', '.join(listed)} FROM {source} WHERE {self.unit} IS NOT NULL"
 
@@ -111,11 +113,6 @@ class PreparedRows:
         for name in dict.fromkeys(names):
             text = self._column(0, name) if name in doubles else f"t0.{identifier(name)}"
             yield f"{text} AS {identifier(name)}"
-
-    def _beside(self) -> Iterator[tuple[str, str]]:
-        for hop, target in enumerate(way_of(self.table, self.policy), 1):
-            for name in () if target.link is None else target.link.columns:
-                yield beside(target.name, name), self._column(hop, name)
 
     def _same(self, hop: int) -> str:
         """Return the condition that links a row to the next table."""

@@ -276,7 +276,9 @@ class Drafter:
         if column.type is None:
             kind = _comment(column.type_name)
             return f"# {_comment(column.name)}: {kind} is {_remark(column, table)}"
-        if self._is_hidden(table, column):
+        is_shown = f"{table.name}.{column.name}" in self.decisions.shown
+        named = hidden_columns(table, self.unit, self.routes[table.name], (column,))
+        if named and not is_shown:
             parts = ["hidden = true"]
         else:
             parts = [] if check is None else _declared(check)
@@ -310,12 +312,6 @@ class Drafter:
         keys = (key for key in table.foreign_keys if key.columns == (column.name,) and key.exact)
         public = (f"{k.table}.{k.referenced[0]}" for k in keys if k.table in self.decisions.public)
         return next(public, None)
-
-    def _is_hidden(self, table: SchemaTable, column: SchemaColumn) -> bool:
-        """Test whether a column looks as if it named people and is not declared harmless."""
-        if f"{table.name}.{column.name}" in self.decisions.shown:
-            return False
-        return bool(hidden_columns(table, self.unit, self.routes[table.name], (column,)))
 
     def _is_number(self, table: SchemaTable, column: SchemaColumn) -> bool:
         """Test whether a column holds amounts with unknown bounds."""

@@ -296,14 +296,12 @@ class Proof:
         """Return the most rows of one unit that agree on some columns; None if unproved."""
         return self._least(lambda closure, given: closure.most(self.rows.most, (*given, *within)))
 
-    def most_values(self, columns: Iterable[int], within: Iterable[int] = ()) -> int | None:
-        """Return the most distinct values of columns that one unit has, among rows that agree on
-        others.
-        """
+    def most_values(self, columns: Iterable[int]) -> int | None:
+        """Return the most distinct values of columns that one unit has."""
         selected = frozenset(columns)
 
         def one(closure: Closure, given: tuple[int, ...]) -> int | None:
-            return 1 if closure.classes(selected) <= closure.of((*given, *within)) else None
+            return 1 if closure.classes(selected) <= closure.of(given) else None
 
         return self._least(one)
 

@@ -152,9 +152,10 @@ class Blocks:
             silent=_silent(rows.relation, policy),
         )
         counted = [_of_rows(m, rows, unit_ids) for m in relation.measures]
+        unread = min(rows.relation.fields, key=lambda field: field.id).ref
         return PrivateBlock(
             rows=rows.relation,
-            unit=_whoever(rows) if rows.several else rows.unit(policy),
+            unit=unread if rows.several else rows.unit(policy),
             unit_ids=unit_ids,
             max_rows=rows.max_rows,
             determined=determined,
@@ -211,12 +212,6 @@ def _written(block: PrivateBlock) -> _Written:
     keys = tuple(key.expression for key in block.keys)
     text = writer.write((block.rows, block.unit, keys, block.groups is None))
     return _Written(text, writer.numbers)
-
-
-def _whoever(rows: Private) -> Ref:
-    """Return a column in place of the unit's, which is never read."""
-    column = min(rows.relation.fields, key=lambda field: field.id)
-    return column.ref
 
 
 def _alone(rows: Private, keys: tuple[Item, ...], determined: frozenset[int]) -> bool:

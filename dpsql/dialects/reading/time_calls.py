@@ -270,6 +270,21 @@ def _count(node: exp.Expression, args: Nodes, origin: Origin, name: str, *allowe
     return span
 
 
+def _each_read(
+    name: str, count: int, make: Callable[[list[Expression], Span], Expression]
+) -> Callable[[exp.Expression, Nodes, Origin, Read], Expression]:
+    """Return a reader of calls of `count` arguments, each an expression of its own."""
+
+    def call(node: exp.Expression, args: Nodes, origin: Origin, read: Read) -> Expression:
+        span = _count(node, args, origin, name, count)
+        return make([read(arg, origin) for arg in args], span)
+
+    return call
+
+
+_STRPTIME = _each_read("strptime", 2, lambda args, span: parsed(args[0], args[1], span))
+
+
 def _date_add(node: exp.Expression, args: Nodes, origin: Origin, read: Read) -> Expression:
     """Return DATE_ADD(moment, INTERVAL …)."""
     span = _count(node, args, origin, "date_add", 2)
@@ -326,40 +341,12 @@ def _to_timestamp(node: exp.Expression, args: Nodes, origin: Origin, read: Read)
     return read_as(values[0], values[1], TIMESTAMPTZ, span)
 
 
-def _to_date(node: exp.Expression, args: Nodes, origin: Origin, read: Read) -> Expression:
-    span = _count(node, args, origin, "to_date", 2)
-    return read_as(read(args[0], origin), read(args[1], origin), DATE, span)
-
-
-def _to_char(node: exp.Expression, args: Nodes, origin: Origin, read: Read) -> Expression:
-    span = _count(node, args, origin, "to_char", 2)
-    return formatted(read(args[0], origin), read(args[1], origin), span)
-
-
 def _strftime(node: exp.Expression, args: Nodes, origin: Origin, read: Read) -> Expression:
     """Return STRFTIME(moment, format), in either order as in DuckDB."""
     span = _count(node, args, origin, "strftime", 2)
     first, second = (read(arg, origin) for arg in args)
     swapped = isinstance(first, Literal) and first.type == VARCHAR
     return Call("strftime", (second, first) if swapped else (first, second), span=span)
-
-
-def _strptime(node: exp.Expression, args: Nodes, origin: Origin, read: Read) -> Expression:
-    span = _count(node, args, origin, "strptime", 2)
-    return parsed(read(args[0], origin), read(args[1], origin), span)
-
-
-def _epoch_ms(node: exp.Expression, args: Nodes, origin: Origin, read: Read) -> Expression:
-    """Return EPOCH_MS: of a timestamp a number, of a number a timestamp."""
-    span = _count(node, args, origin, "epoch_ms", 1)
-    return Call("epoch_ms", (read(args[0], origin),), span=span)
-
-
-def _make_timestamp(node: exp.Expression, args: Nodes, origin: Origin, read: Read) -> Expression:
-    """Return MAKE_TIMESTAMP(y, m, d, h, m, s): the day, plus the rest."""
-    span = _count(node, args, origin, "make_timestamp", 6)
-    values = tuple(read(arg, origin) for arg in args)
-    return Call("make_timestamp", (*values[:5], Cast(values[5], DOUBLE, span=span)), span=span)
 
 
 def _date(node: exp.Expression, args: Nodes, origin: Origin, read: Read) -> Expression:
@@ -395,12 +382,20 @@ TIME_CALLS: dict[str, Callable[[exp.Expression, Nodes, Origin, Read], Expression
     "time_bucket": _time_bucket,
     "date_bin": _date_bin,
     "to_timestamp": _to_timestamp,
-    "to_date": _to_date,
-    "to_char": _to_char,
+    "to_date": _each_read("to_date", 2, lambda args, span: read_as(args[0], args[1], DATE, span)),
+    "to_char": _each_read("to_char", 2, lambda args, span: formatted(args[0], args[1], span)),
     "strftime": _strftime,
-    "strptime": _strptime,
-    "try_strptime": _strptime,
-    "epoch_ms": _epoch_ms,
-    "make_timestamp": _make_timestamp,
+    "strptime": _STRPTIME,
+    "try_strptime": _STRPTIME,
+    "epoch_ms": _each_read(
+        "epoch_ms", 1, lambda args, span: Call("epoch_ms", tuple(args), span=span)
+    ),
+    "make_timestamp": _each_read(
+        "make_timestamp",
+        6,
+        lambda args, span: Call(
+            "make_timestamp", (*args[:5], Cast(args[5], DOUBLE, span=span)), span=span
+        ),
+    ),
 }
 """Functions that read their arguments themselves."""

@@ -114,7 +114,10 @@ class SparkReading:
 
     def __init__(self, settings: SparkSettings, shared: Signature | None = None) -> None:
         self._settings = settings
-        self.accepted = self._now()
+        try:
+            self.accepted = stamp_files(settings.files)
+        except OSError:
+            raise CannotRead("missing") from None
         if shared is not None and shared != self.accepted:
             raise CannotRead("changed")
         try:
@@ -124,12 +127,6 @@ class SparkReading:
             raise
         except Exception:  # noqa: BLE001 - its text may quote data
             raise CannotRead("unreadable") from None
-
-    def _now(self) -> Signature:
-        try:
-            return stamp_files(self._settings.files)
-        except OSError:
-            raise CannotRead("missing") from None
 
     def same(self) -> None:
         """Raise `DataMoved` if the files are not those that were opened."""

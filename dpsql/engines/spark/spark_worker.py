@@ -13,7 +13,6 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 
 from dpsql.engines.reading_worker import integer, serve
-from dpsql.engines.spark.spark_server import Signature, SparkSettings
 from dpsql.engines.spark.spark_session import SparkReading
 from dpsql.engines.spark.statements import KEY, in_backticks
 
@@ -24,11 +23,7 @@ _BEYOND = object()
 
 def main(requests: BinaryIO, control: int) -> None:
     """Serve requests until the stream ends."""
-    serve(requests, control, _opened, _OPERATIONS)
-
-
-def _opened(settings: SparkSettings, shared: Signature | None) -> SparkReading:
-    return SparkReading(settings, shared)
+    serve(requests, control, SparkReading, _OPERATIONS)
 
 
 def _ready(session: SparkReading) -> Iterator[Any]:

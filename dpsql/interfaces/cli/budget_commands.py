@@ -344,10 +344,10 @@ def history(
         write(_shown(answer) if style == "table" else _FORMATS[style](answer))
 
 
-def charges_text(proxy: Proxy, analyst: str, limit: int = 20) -> str:
+def charges_text(proxy: Proxy, analyst: str) -> str:
     """Return the charged queries of an analyst, newest first, in lines as wide as the terminal."""
-    rows = _charge_rows(proxy, analyst, proxy.ledger.history(analyst, limit))
-    return _shown(_latest(rows, limit))
+    rows = _charge_rows(proxy, analyst, proxy.ledger.history(analyst, 20))
+    return _shown(_latest(rows, 20))
 
 
 def _charge_rows(

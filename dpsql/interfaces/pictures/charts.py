@@ -315,13 +315,13 @@ def is_unclear(point: Point) -> bool:
     return point.margin is not None and isnan(point.margin)
 
 
-def ticks(low: float, high: float, most: int = 5) -> list[float]:
-    """Return about `most` round numbers from `low` to `high`.
+def ticks(low: float, high: float) -> list[float]:
+    """Return about five round numbers from `low` to `high`.
 
     >>> ticks(0, 97)
     [0.0, 20.0, 40.0, 60.0, 80.0]
     """
-    rough = (high - low) / max(1, most)
+    rough = (high - low) / 5
     if rough < 1 / LARGEST:
         return [low]
     size = 10.0 ** floor(log10(rough))

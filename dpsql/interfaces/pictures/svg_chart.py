@@ -29,8 +29,8 @@ STYLE = (
 )
 
 
-def svg(chart: charts.Chart, label: str = "") -> str:
-    """Return the whole picture. `label` describes it for screen readers."""
+def svg(chart: charts.Chart) -> str:
+    """Return the whole picture."""
     parts: list[str] = []
     y = 4.0
     for panel in chart.panels:
@@ -54,7 +54,7 @@ def svg(chart: charts.Chart, label: str = "") -> str:
         y += 2 * _LINE
     has_whiskers = any(panel.largest_margin for panel in chart.panels)
     whiskers = " with whiskers of 95 % intervals" if has_whiskers else ""
-    about = escape(label or f"A chart{whiskers}")
+    about = escape(f"A chart{whiskers}")
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {_n(y)}" '
         f'width="{WIDTH}" height="{_n(y)}" role="img" aria-label="{about}">'

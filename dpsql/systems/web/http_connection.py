@@ -16,7 +16,6 @@ from threading import Event, Thread
 from typing import Any, Unpack
 from urllib.parse import quote, unquote, urlsplit
 
-from dpsql.dialects.statements.commands import Listing
 from dpsql.dialects.statements.statement_table import read_listing
 from dpsql.engines import Stop
 from dpsql.engines.process import SLICE_SECONDS
@@ -179,7 +178,8 @@ class HttpConnection(Connection):
         """Return the answer to one request. `stop` cancels it on the server."""
         wish = read_listing(request.sql)
         if wish is not None:
-            return self._listed(wish)
+            table = f"/{quote('.'.join(wish.table), safe='')}" if wish.table else ""
+            return self._read(f"/v1/tables{table}")
         name, server = secrets.token_hex(16), self._server
         body = {**question_of(request), "id": name}
         document = _wait(
@@ -188,11 +188,6 @@ class HttpConnection(Connection):
             lambda: server.send_twice("POST", "/v1/cancel", {"id": name}),
         )
         return read_answer(document, self.analyst)
-
-    def _listed(self, wish: Listing) -> Answer:
-        """Return what the server lists of its tables, or of one of them."""
-        path = f"/v1/tables/{quote('.'.join(wish.table), safe='')}" if wish.table else "/v1/tables"
-        return self._read(path)
 
     def budget(self) -> Cursor:
         """Return the remaining budget; free."""
