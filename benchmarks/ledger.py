@@ -31,8 +31,9 @@ from dpsql.ledgers.book import Book
 from dpsql.ledgers.chain import EntryKind
 from dpsql.ledgers.codec import encode_event
 from dpsql.ledgers.ledger_store import Store
+from dpsql.ledgers.ledger_transactions import utc_now
 from dpsql.ledgers.open_ledger import store_at
-from dpsql.ledgers.sqlite import SqliteLedger, StoredLedger, accept_store, utc_now
+from dpsql.ledgers.sqlite import SqliteLedger, StoredLedger, accept_store
 from dpsql.ledgers.store import Patience
 from dpsql.model.errors import LedgerError
 from dpsql.model.vocabulary import Event, Loss, Mechanism, Noise, NoiseEvent, Sensitivity

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 import dpsql
 from dpsql.interfaces.cli import main
 from dpsql.interfaces.wordings import ExitCode
-from dpsql.ledgers import Charge, Remembered, Spent, Stopped, sqlite
+from dpsql.ledgers import Charge, Remembered, Spent, Stopped, ledger_transactions
 from dpsql.ledgers.sqlite import SqliteLedger
 from dpsql.model import public_times
 from dpsql.model.errors import Reason, Refused, Unreachable
@@ -37,7 +37,7 @@ CLOCKS: dict[str, Callable[[], Iterator[datetime]]] = {
 }
 READ_IT = {
     "model/public_times.py": "what NOW() is",
-    "ledgers/sqlite.py": "the time that stands in an entry",
+    "ledgers/ledger_transactions.py": "the time that stands in an entry",
     "interfaces/cli/budget_sheet.py": "how long the rest lasts at the present rate",
     "systems/web/idempotency.py": "until when a reply is kept for a retry",
     "interfaces/pgwire/telemetry.py": "the time that stands in a line of the log",
@@ -144,7 +144,7 @@ def under(
     patch: pytest.MonkeyPatch, clock: Iterator[datetime], run: Callable[[], list[object]]
 ) -> list[object]:
     with patch.context() as moving:
-        for module in (public_times, sqlite):
+        for module in (public_times, ledger_transactions):
             moving.setattr(module, "datetime", moved(clock))
         return run()
 

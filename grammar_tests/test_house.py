@@ -38,3 +38,18 @@ def test_arguments_are_passed_one_by_one() -> None:
     assert len([*house.bundles(house.sources())]) <= MOST_BUNDLES
     twin = ast.parse("def area(width, height): ...\narea(*sides)\nzip(*sides)")
     assert [name for *_, name in house.bundles({Path("twin.py"): twin})] == ["area"]
+
+
+@pytest.mark.full("reads all files of the package")
+def test_classes_have_few_methods() -> None:
+    named = f"classes of over {house.MAX_METHODS} methods"
+    assert dict(house.shapes(house.sources()))[named] == 0
+    wide = "class Wide:\n" + "\n".join(f"    def m{n}(self): ..." for n in range(31))
+    printer = wide.replace("Wide", "PartPrinter") + "\n    def m(self, x): assert_never(x)"
+    twins = [ast.parse(wide), ast.parse(printer), ast.parse(wide.replace("Wide", "WidePrinter"))]
+    classes = [twin.body[0] for twin in twins]
+    assert [isinstance(c, ast.ClassDef) and house.prints_union(c) for c in classes] == [
+        False,
+        True,
+        False,
+    ]

@@ -19,8 +19,9 @@ from typing import Any
 import pytest
 
 from dpsql import ledgers
+from dpsql.ledgers.ledger_transactions import utc_now
 from dpsql.ledgers.mark import read_mark
-from dpsql.ledgers.sqlite import SqliteLedger, utc_now
+from dpsql.ledgers.sqlite import SqliteLedger
 from dpsql.ledgers.store import Patience, SqliteStore
 from dpsql.model.errors import Refused
 from dpsql.model.vocabulary import Loss

@@ -17,7 +17,7 @@ from dpsql.interfaces.pgwire.frontend import (
     Sync,
 )
 from dpsql.interfaces.pgwire.repeats import MOST_BYTES
-from dpsql.ledgers import sqlite
+from dpsql.ledgers import ledger_transactions
 from dpsql.proxy import Proxy
 from grammar_tests.proxy_kit import never_twice, request
 from grammar_tests.session_kit import COUNT, COUNTRIES, Client, asked, read_parts
@@ -166,7 +166,7 @@ def test_it_does_not_wait_for_who_writes_the_ledger(client: Client) -> None:
     held, done = Event(), Event()
 
     def work() -> None:
-        with sqlite._CALLS:
+        with ledger_transactions.CALLS:
             held.set()
             done.wait(30)
 

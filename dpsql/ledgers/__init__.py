@@ -313,42 +313,11 @@ class LedgerPlace:
         return bool(self.url) or os.path.exists(self.path)  # noqa: PTH110
 
 
-class Ledger(Protocol):
-    """The durable, append-only record shared by every proxy that guards one database.
+class LedgerRecords(Protocol):
+    """The part of a ledger that is read.
 
     Every operation may raise `LedgerError`: the ledger cannot be used, or cannot be trusted.
     """
-
-    def charge(self, charge: Charge, *more: Charge) -> Spent:
-        """Debit a budget durably: on return the debit survives any crash.
-
-        One transaction compares all limits and writes the charge, and those of `more` of this
-        budget: all of them or none. A new limit is recorded with the charge.
-
-        Raises `Refused`; then nothing was written. BUDGET_EXHAUSTED (with needed, left, limit,
-        budget, accountant, and the cap if it is one): the loss does not fit below a limit.
-        LIMIT_CHANGED (with its title): a limit differs from the confirmed one, or a confirmed limit
-        that covers this charge is missing. STOPPED_BY_OWNER: the owner stopped the budget or the
-        analyst.
-
-        Raises `LedgerError` if the budget was ever charged under another accountant.
-        """
-
-    def claimed(self, text: str) -> AbstractContextManager[bool]:
-        """Claim a text for this process until the exit; yield False if another process has it.
-
-        Does not wait. A claim ends with its process. Threads of a process share its claims.
-        """
-
-    def running(self, analyst: str, most: int) -> AbstractContextManager[bool]:
-        """Count a running query of an analyst on all servers until the exit; does not wait.
-
-        Yield False if running and late queries together would be more than `most`. A ledger in a
-        file counts late queries alone: its processes count their own running ones.
-        """
-
-    def remember(self, query_id: str, answer: tuple[Noisy, ...]) -> None:
-        """Record the released answer of a charged query; once per query."""
 
     def recall(
         self,
@@ -373,17 +342,6 @@ class Ledger(Protocol):
         First come those that this analyst has, in the order of receipt, then the others, the oldest
         first. Stopped cubes are left out. Only answers under the same policy version and the
         present data version count.
-        """
-
-    def share(self, queries: Sequence[str], charge: Charge) -> Loss:
-        """Give an analyst answers to this question that the budget of the charge has paid for.
-
-        On return that survives any crash. With a table of a cube the analyst receives the whole
-        cube, in one entry. Answers that the analyst has are not written again.
-
-        Each limit of the charge that covers none of the present holders is debited the price. The
-        sum of these debits is returned. All of it happens in one transaction, or nothing. Raises as
-        `charge` does.
         """
 
     def answer(self, query_id: str) -> tuple[Noisy, ...]:
@@ -422,35 +380,11 @@ class Ledger(Protocol):
     def window(self, renews: Calendar) -> CurrentWindow:
         """Return the window of a calendar to which a charge would now count."""
 
-    def confirm_clock(self, reason: str) -> tuple[CurrentWindow, ...]:
-        """Record that the owner confirms the clock; return the changed windows, as they are now.
-
-        The window of the clock opens, even if it is several windows later. If ledger time is ahead
-        of the clock, the open window gets the name of the clock's window and keeps its charges.
-        """
-
     def budgets(self) -> tuple[Charged, ...]:
         """Return all charged budgets, by name."""
 
     def confirmed(self) -> dict[str, Ceiling]:
         """Return the confirmed limits of policies, by title: not those of delegations."""
-
-    def confirm(self, ceiling: Ceiling, reason: str) -> None:
-        """Record the owner's confirmation of a limit."""
-
-    def lift(self, title: str, reason: str) -> None:
-        """Record that the owner lifts the limit with this title."""
-
-    def delegate(self, new: Delegation, most: Loss, reason: str, periods: str = "") -> None:
-        """Record a delegation, or its new terms, with the most that its agent may spend: in all, or
-        in each of the `periods` of people of a rule.
-
-        Raises `LedgerError` for a chain that would be too long or a cycle, for a second delegator,
-        and for an agent that was charged before. Raises `Refused` as `chain` does.
-        """
-
-    def revoke(self, agent: str, reason: str) -> None:
-        """Record that a delegation ends now, and so do those of the agent's own agents."""
 
     def chain(self, analyst: str) -> Chain:
         """Return the delegations of an agent, its own first; () for a person.
@@ -463,9 +397,6 @@ class Ledger(Protocol):
 
     def delegations(self) -> Mapping[str, Delegation]:
         """Return all delegations by agent, also ended ones."""
-
-    def stop(self, whom: Stopped, reason: str) -> None:
-        """Record a stop: nothing more is charged to this budget, or for this analyst."""
 
     def stopped(self) -> frozenset[Stopped]:
         """Return all stops that the owner has not lifted."""
@@ -505,28 +436,11 @@ class Ledger(Protocol):
     def data_version(self) -> int:
         """Return the present data version, from 1."""
 
-    def refresh(self) -> int:
-        """Start a new data version and return it: earlier answers and facts do not count any
-        more.
-        """
-
-    def refresh_periods(self, rule: str, periods: Sequence[str]) -> None:
-        """Start a new data version of these periods of a rule alone.
-
-        Answers about other periods still count. Recorded facts do not.
-        """
-
     def period_versions(self, rule: str) -> tuple[tuple[str, int], ...]:
         """Return the data version of each period of a rule that was refreshed alone, from 2.
 
         The number of such refreshes under other rules stands first, under an empty name: they
         count for every period.
-        """
-
-    def record_facts(self, facts: frozenset[Fact], identity: str) -> None:
-        """Record the facts that a check found for the database files with this identity.
-
-        Replaces earlier facts.
         """
 
     def facts(self, identity: str) -> frozenset[Fact]:
@@ -535,26 +449,14 @@ class Ledger(Protocol):
         Empty if they are about another data version or files with another identity.
         """
 
-    def record_roles(self, roles: str) -> None:
-        """Record what the roles of the policy grant, in words, unless that was recorded last."""
-
     def guarantee(self) -> Mapping[str, str]:
         """Return what each key of the policy said last of what the guarantee protects."""
-
-    def record_guarantee(self, said: Mapping[str, str], reason: str) -> None:
-        """Record what keys of the policy say by now of what the guarantee protects."""
-
-    def record_late(self, analyst: str, query_id: str) -> None:
-        """Record durably that a query's answer came later than predicted."""
 
     def late(self, analyst: str) -> int:
         """Return the number of late answers of an analyst and all agents since the last resume.
 
         An agent has its person's number.
         """
-
-    def resume(self, whom: Stopped, reason: str = "") -> None:
-        """Record that a stop is lifted; an analyst's earlier late answers do not count any more."""
 
     def facts_lapsed(self, identity: str) -> bool:
         """Test whether facts were recorded once and none of them counts for this data."""
@@ -567,3 +469,105 @@ class Ledger(Protocol):
 
     def close(self) -> None:
         """Close the ledger; later operations fail."""
+
+
+class Ledger(LedgerRecords, Protocol):
+    """The durable, append-only record shared by every proxy that guards one database."""
+
+    def charge(self, charge: Charge, *more: Charge) -> Spent:
+        """Debit a budget durably: on return the debit survives any crash.
+
+        One transaction compares all limits and writes the charge, and those of `more` of this
+        budget: all of them or none. A new limit is recorded with the charge.
+
+        Raises `Refused`; then nothing was written. BUDGET_EXHAUSTED (with needed, left, limit,
+        budget, accountant, and the cap if it is one): the loss does not fit below a limit.
+        LIMIT_CHANGED (with its title): a limit differs from the confirmed one, or a confirmed limit
+        that covers this charge is missing. STOPPED_BY_OWNER: the owner stopped the budget or the
+        analyst.
+
+        Raises `LedgerError` if the budget was ever charged under another accountant.
+        """
+
+    def claimed(self, text: str) -> AbstractContextManager[bool]:
+        """Claim a text for this process until the exit; yield False if another process has it.
+
+        Does not wait. A claim ends with its process. Threads of a process share its claims.
+        """
+
+    def running(self, analyst: str, most: int) -> AbstractContextManager[bool]:
+        """Count a running query of an analyst on all servers until the exit; does not wait.
+
+        Yield False if running and late queries together would be more than `most`. A ledger in a
+        file counts late queries alone: its processes count their own running ones.
+        """
+
+    def remember(self, query_id: str, answer: tuple[Noisy, ...]) -> None:
+        """Record the released answer of a charged query; once per query."""
+
+    def share(self, queries: Sequence[str], charge: Charge) -> Loss:
+        """Give an analyst answers to this question that the budget of the charge has paid for.
+
+        On return that survives any crash. With a table of a cube the analyst receives the whole
+        cube, in one entry. Answers that the analyst has are not written again.
+
+        Each limit of the charge that covers none of the present holders is debited the price. The
+        sum of these debits is returned. All of it happens in one transaction, or nothing. Raises as
+        `charge` does.
+        """
+
+    def confirm_clock(self, reason: str) -> tuple[CurrentWindow, ...]:
+        """Record that the owner confirms the clock; return the changed windows, as they are now.
+
+        The window of the clock opens, even if it is several windows later. If ledger time is ahead
+        of the clock, the open window gets the name of the clock's window and keeps its charges.
+        """
+
+    def confirm(self, ceiling: Ceiling, reason: str) -> None:
+        """Record the owner's confirmation of a limit."""
+
+    def lift(self, title: str, reason: str) -> None:
+        """Record that the owner lifts the limit with this title."""
+
+    def delegate(self, new: Delegation, most: Loss, reason: str, periods: str = "") -> None:
+        """Record a delegation, or its new terms, with the most that its agent may spend: in all, or
+        in each of the `periods` of people of a rule.
+
+        Raises `LedgerError` for a chain that would be too long or a cycle, for a second delegator,
+        and for an agent that was charged before. Raises `Refused` as `chain` does.
+        """
+
+    def revoke(self, agent: str, reason: str) -> None:
+        """Record that a delegation ends now, and so do those of the agent's own agents."""
+
+    def stop(self, whom: Stopped, reason: str) -> None:
+        """Record a stop: nothing more is charged to this budget, or for this analyst."""
+
+    def refresh(self) -> int:
+        """Start a new data version and return it: earlier answers and facts do not count any
+        more.
+        """
+
+    def refresh_periods(self, rule: str, periods: Sequence[str]) -> None:
+        """Start a new data version of these periods of a rule alone.
+
+        Answers about other periods still count. Recorded facts do not.
+        """
+
+    def record_facts(self, facts: frozenset[Fact], identity: str) -> None:
+        """Record the facts that a check found for the database files with this identity.
+
+        Replaces earlier facts.
+        """
+
+    def record_roles(self, roles: str) -> None:
+        """Record what the roles of the policy grant, in words, unless that was recorded last."""
+
+    def record_guarantee(self, said: Mapping[str, str], reason: str) -> None:
+        """Record what keys of the policy say by now of what the guarantee protects."""
+
+    def record_late(self, analyst: str, query_id: str) -> None:
+        """Record durably that a query's answer came later than predicted."""
+
+    def resume(self, whom: Stopped, reason: str = "") -> None:
+        """Record that a stop is lifted; an analyst's earlier late answers do not count any more."""

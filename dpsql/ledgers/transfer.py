@@ -13,8 +13,9 @@ from dpsql.ledgers.book import Book
 from dpsql.ledgers.chain import START, State
 from dpsql.ledgers.codec import canonical
 from dpsql.ledgers.ledger_store import LedgerSession, Store
+from dpsql.ledgers.ledger_transactions import utc_now
 from dpsql.ledgers.mark import mark_of
-from dpsql.ledgers.sqlite import StoredLedger, utc_now
+from dpsql.ledgers.sqlite import StoredLedger
 from dpsql.model.errors import LedgerError
 
 
