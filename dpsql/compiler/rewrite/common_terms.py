@@ -7,7 +7,7 @@ a column may hold it. Errors of formulas repeat the formulas many times: their S
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from dpsql.compiler.resolve.scopes import Identities
@@ -72,13 +72,18 @@ def once(
     for level in reversed(levels):
         items = tuple(Item(columns[n], terms.over(n, columns, itself=False)) for n in level)
         there = {item.field.id for item in items}
-        read -= there
-        same = (f.item for f in (*relation.fields, *columns.values()) if f.id in read)
-        projections.append((*same, *items))
-        read = read.union(*(refs(item.expression) for item in items))
+        projections.append((*_same(relation, columns.values(), read - there), *items))
+        read = (read - there).union(*(refs(item.expression) for item in items))
     for projection in reversed(projections):
         relation = Project(relation, projection)
     return relation, written
+
+
+def _same(relation: Relation, terms: Iterable[Field], read: frozenset[int]) -> Iterator[Item]:
+    """Yield the columns that are passed on unchanged because something above reads them."""
+    for each in (*relation.fields, *terms):
+        if each.id in read:
+            yield each.item
 
 
 @dataclass(slots=True)
