@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
@@ -15,7 +16,7 @@ from dpsql.dialects.duckdb.duckdb_dialect import DUCKDB
 from dpsql.engines.duckdb import hardening, text_lines
 from dpsql.engines.duckdb.declared_schema import tables as declared
 from dpsql.engines.duckdb.duckdb_engine import DuckDBEngine
-from dpsql.engines.duckdb.files import Sources
+from dpsql.engines.duckdb.files import CannotOpen, Sources
 from dpsql.model.errors import PolicyError
 from dpsql.model.resources import LONGEST_TEXT, Database, Limits
 from dpsql.model.schema import Schema
@@ -156,6 +157,58 @@ def test_texts_of_files_are_cut(tmp_path: Path, ending: str) -> None:
         assert [column.name for column in table.columns if column.cut] == ["note"]
         lengths = opened.rows("SELECT LENGTH(note), code FROM t ORDER BY code")
         assert list(lengths) == [(LONGEST_TEXT, "k"), (1, "l")]
+
+
+HEAVY = {
+    "note": "repeat('x', 8000000) || i",
+    "note.a": "{'a': repeat('x', 8000000) || i}",
+    "note[1]": "range(1000000 + i)",
+    "note->>'a'": "('\"' || repeat('x', 8000000) || i || '\"')::JSON",
+}
+
+
+def opened_with(folder: Path, value: str, ending: str) -> duckdb.DuckDBPyConnection:
+    """Eight rows of 8 MB, opened with a memory of 60 MB."""
+    path = str(folder / f"t.{ending}")
+    rows = f"SELECT i, {value} AS note FROM range(8) AS r(i)"
+    with duckdb.connect(path if ending == "duckdb" else ":memory:") as connection:
+        made = f"CREATE TABLE t AS {rows}" if ending == "duckdb" else f"COPY ({rows}) TO '{path}'"
+        connection.execute(made)
+    files = () if ending == "duckdb" else (("t", path),)
+    return hardening.private(Sources(None if files else path, files), "60MB").connection  # type: ignore[no-any-return]
+
+
+@pytest.mark.full("reads long files")
+@pytest.mark.parametrize("read", HEAVY)
+def test_values_that_fill_the_memory_are_refused_before_a_charge(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read: str
+) -> None:
+    """Or a question fails after its charge, where somebody has one more."""
+    for ending in ("duckdb", "parquet"):
+        with pytest.raises(CannotOpen, match="memory"):
+            opened_with(tmp_path, HEAVY[read], ending).close()
+    (tmp_path / "t.duckdb").unlink()
+    monkeypatch.setattr(hardening, "check_stored_values", lambda *_: None)  # the wrong twin
+    monkeypatch.setattr(hardening, "long_texts_of", lambda *_: [])
+    with closing(opened_with(tmp_path, HEAVY[read], "duckdb")) as connection:
+        assert connection.execute("SELECT COUNT(*) FROM t").fetchone() == (8,)
+        with pytest.raises(duckdb.OutOfMemoryException):
+            connection.execute(f"SELECT COUNT(DISTINCT {read}) FROM t").fetchone()
+
+
+def test_nothing_is_spilled_while_data_is_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = list[object]()
+
+    def tell(opened: duckdb.DuckDBPyConnection, _sources: Sources) -> list[object]:
+        told.append(opened.execute("SELECT current_setting('temp_directory')").fetchall())
+        return []
+
+    monkeypatch.setattr(hardening, "long_texts_of", tell)
+    path = database(tmp_path, with_long_texts(SHORT))
+    hardening.private(Sources(path, ()), "500MB").connection.close()
+    assert told == [[("",)]]
 
 
 def test_lines_are_short_if_none_is_longer(monkeypatch: pytest.MonkeyPatch) -> None:

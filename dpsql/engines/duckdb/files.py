@@ -47,6 +47,8 @@ WHY = {
     "empty": "is empty: it has no line, and so no column",
     "values": "has a value that cannot be read, or that its type does not hold: text that is not"
     " UTF-8, or a time or DECIMAL out of range; write it anew",
+    "memory": "has texts, JSON or lists so long that reading them takes more than half of memory in"
+    " [limits], and a question could fail for want of memory; shorten them, or raise memory",
     "statistics": "states statistics of its columns that its values break, as old writers do;"
     " write it anew, as by DuckDB's COPY",
     "types": "declares several types of one column; name its type in the policy, which"

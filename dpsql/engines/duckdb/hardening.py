@@ -23,6 +23,7 @@ from dpsql.engines.duckdb.files import name
 from dpsql.engines.duckdb.parquet_values import check_stored_values
 from dpsql.engines.memory import process_limits
 from dpsql.model.prepared_store import ABOUT, SCHEMA, parsed
+from dpsql.model.resources import bytes_of
 from dpsql.model.table_names import STAGE
 
 MEMORY_FACTOR, MEMORY_MARGIN = 2, 2 << 30
@@ -45,6 +46,7 @@ _CONFIG = {
     "allow_community_extensions": "false",
     "allow_unsigned_extensions": "false",
     "allow_persistent_secrets": "false",
+    "temp_directory": "",
 }
 _STATEFUL = re.compile(r"enable_(logging|profil)", re.IGNORECASE)
 """Pattern of table functions that change the instance; DuckDB 1.5 does not count them as
@@ -92,7 +94,8 @@ def private(sources: files.Sources, memory: str, spill: Spill | None = None) -> 
     """Open the owner's data, read only: a DuckDB file, or views over the owner's files.
 
     Attaches the store, if there is one of this data. Data beyond the memory limit is spilled, or
-    the query fails. Raises `CannotOpen`.
+    the query fails. All values of any length are read with half of the memory, so that no query
+    fails because of their length alone (PRIVACY.md R100). Raises `CannotOpen`.
     """
     read_only = sources.path is not None
     try:
@@ -100,6 +103,7 @@ def private(sources: files.Sources, memory: str, spill: Spill | None = None) -> 
             sources.path or ":memory:", read_only=read_only, config=configuration(memory)
         )
         require_own_names(connection)
+        connection.execute(f"SET memory_limit = '{bytes_of(memory) // 2}B'")
         cuts, allowed = list[Column](), list[str]()
         if sources.path is not None:
             check_stored_values(connection, sources.path)
@@ -108,11 +112,14 @@ def private(sources: files.Sources, memory: str, spill: Spill | None = None) -> 
             connection = open_over(connection, sources, cuts, configuration(memory))
         else:
             allowed, cuts = create_views(connection, sources)
+            connection.execute(f"SET memory_limit = {files.text(memory)}")
             _attach_store(connection, sources)
         return PrivateData(_sealed(connection, allowed, spill), tuple(cuts))
     except duckdb.IOException as error:
         # Only which of two sentences we say depends on the engine's text.
         why = "locked" if "lock" in str(error).lower() else "unreadable"
+    except duckdb.OutOfMemoryException:
+        why = "memory"
     except duckdb.Error:
         why = "unreadable"
     raise files.CannotOpen(why)

@@ -73,6 +73,8 @@ def _require_readable(
     fits = ", ".join([f"bit_xor(hash({hashed}))", *(f"bool_and({each})" for each in ranges)])
     try:
         ((_hash, *fitting),) = connection.execute(f"SELECT {fits} FROM {source}").fetchall()
+    except duckdb.OutOfMemoryException:
+        raise
     except duckdb.Error:
         raise CannotOpen("values") from None
     if False in fitting:
@@ -82,16 +84,19 @@ def _require_readable(
 def check_stored_values(connection: Any, path: str) -> None:
     """Raise `CannotOpen` if a table of the database holds a value out of its type's range.
 
-    DuckDB checks no range when it copies a column of a Parquet file into a table.
+    DuckDB checks no range when it copies a column of a Parquet file into a table. Values of any
+    length, but texts, are read for the memory that this takes.
     """
-    ranges = dict[tuple[str, str], list[str]]()
+    tests = dict[tuple[str, str], list[str]]()
     for schema, table, column, kind in connection.execute(_STORED).fetchall():
-        if (range_ := _range(column, kind)) is not None:
-            ranges.setdefault((schema, table), []).append(f"bool_and({range_})")
-    marker = marker_of([path, *log_of(path)]) if ranges else None
-    if not ranges or (marker is not None and os.path.exists(marker)):  # noqa: PTH110
+        if kind == "JSON" or kind.startswith("STRUCT(") or kind.endswith("]"):
+            tests.setdefault((schema, table), []).append(f"bit_xor(hash({name(column)})) >= 0")
+        elif (range_ := _range(column, kind)) is not None:
+            tests.setdefault((schema, table), []).append(f"bool_and({range_})")
+    marker = marker_of([path, *log_of(path)]) if tests else None
+    if not tests or (marker is not None and os.path.exists(marker)):  # noqa: PTH110
         return
-    for (schema, table), listed in ranges.items():
+    for (schema, table), listed in tests.items():
         sql = f"SELECT {', '.join(listed)} FROM {name(schema)}.{name(table)}"
         if False in connection.execute(sql).fetchone():
             raise CannotOpen("values")
@@ -137,4 +142,4 @@ def marker_of(paths: Sequence[str]) -> str | None:
             return None
     except OSError:
         return None
-    return os.path.join(folder, f"read4-{duckdb.__version__}-{identity_of(signature)}")  # noqa: PTH118
+    return os.path.join(folder, f"read5-{duckdb.__version__}-{identity_of(signature)}")  # noqa: PTH118
