@@ -233,11 +233,19 @@ def test_no_person_adds_more_different_values_than_count(most: int) -> None:
         assert (sum(vector) == most) == (most < 10**4)
 
 
+PRIVATE_PAIRS = "SELECT login_id % 5000 AS g, COUNT(DISTINCT day) AS n FROM logins GROUP BY g"
+
+
+@pytest.mark.parametrize(("sql", "accountant"), [(PAIRS, "pure"), (PRIVATE_PAIRS, "zcdp")])
 @pytest.mark.parametrize("damage", [False, True])
-def test_values_that_count_in_every_group_are_seen(damage: bool) -> None:  # noqa: FBT001
+def test_values_that_count_in_every_group_are_seen(
+    sql: str,
+    accountant: str,
+    damage: bool,  # noqa: FBT001
+) -> None:
     policy, engine = eight()
-    pure = replace(BUDGET, accountant="pure")
-    plan = compiled(PAIRS, policy, engine, budget=pure, norm=Fraction(3))
+    budget = replace(BUDGET, accountant=accountant)
+    plan = compiled(sql, policy, engine, budget=budget, norm=Fraction(3))
     if damage:
         plan = damaged(
             plan, lambda sql: sql.replace("OVER (PARTITION BY u ", "OVER (PARTITION BY u, k0 ")

@@ -211,7 +211,7 @@ class Polls:
                 key, clipped = self._total(part, measure, declared_limits.more_digits(part, 1))
                 self.keys[clipped] = key
                 return clipped
-            case ClippedSum() if self.contributions.polled:
+            case ClippedSum() | DistinctCount() if self.contributions.polled:
                 return self.clipped(part, measure, call)
             case ClippedSum() if (limited := self.totals.limited(part)) != part:
                 return limited
@@ -275,9 +275,12 @@ class Polls:
         if limited != part:
             return limited
         match part:
-            case DistinctCount() | DistinctSum() if part.values.total_upper >= MOST_ROWS:
-                # Noise that groups share has an L2 norm: values of all groups count together.
-                by_pairs = self.norm is Norm.L1 and self.totals.groups > 1
+            case DistinctCount() | DistinctSum() if (
+                part.values.total_upper >= MOST_ROWS or self.contributions.scaled
+            ):
+                # Values of all groups count together, unless Gaussian noise is for listed groups.
+                together = self.norm is Norm.L1 or self.contributions.scaled
+                by_pairs = together and self.totals.groups > 1
                 norm = Norm.L1 if by_pairs else Norm.MAX
                 key, bound = self._bound(part.values, norm, 0, measure)
                 clipped: Measurement = part.of_at_most(bound, norm)

@@ -110,8 +110,38 @@ SELECT login_id % 5000 AS g, COUNT(*) AS n FROM logins WHERE EXTRACT(day FROM da
 -- release: scaled l0=1024 linf=1.4142
 -- release: scaled l0=1024 linf=3518437209
 
--- case: no norm bounds different values
+-- case: different values count in all keys together
 SELECT login_id % 5000 AS g, COUNT(DISTINCT day) AS n FROM logins GROUP BY g;
+-- accept
+-- keys: private, l0 enforced
+-- release: scaled l0=1024 linf=1.4142
+-- release: distinct l0=1024 linf=1048576
+
+-- case: so do different values beside sums
+SELECT login_id % 5000 AS g, COUNT(DISTINCT day) AS n, SUM(EXTRACT(day FROM day)) AS s FROM logins GROUP BY g;
+-- accept
+-- keys: private, l0 enforced
+-- release: scaled l0=1024 linf=1.4142
+-- release: distinct l0=1024 linf=1048576
+-- release: scaled l0=1024 linf=7.036874418e+10
+
+-- case: different values of the first groups
+SELECT login_id % 5000 AS g, COUNT(DISTINCT day) AS n FROM logins GROUP BY g ORDER BY n DESC LIMIT 3;
+-- accept
+-- keys: private, l0 enforced
+-- release: scaled l0=1024 linf=1.4142
+-- release: distinct l0=1024 linf=1048576
+
+-- case: a sum of different values has no such bound
+SELECT login_id % 5000 AS g, SUM(DISTINCT EXTRACT(day FROM day)) AS n FROM logins GROUP BY g;
+-- refuse: unbounded-contribution at 1:8
+
+-- case: nor has a mean of them
+SELECT login_id % 5000 AS g, AVG(DISTINCT EXTRACT(day FROM day)) AS n FROM logins GROUP BY g;
+-- refuse: unbounded-contribution at 1:8
+
+-- case: a median beside different values
+SELECT login_id % 5000 AS g, COUNT(DISTINCT day) AS n, MEDIAN(EXTRACT(day FROM day)) AS m FROM logins GROUP BY g;
 -- refuse: unbounded-contribution at 1:8
 
 -- case: no norm bounds what a choice is swayed by

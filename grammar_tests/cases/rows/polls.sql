@@ -142,9 +142,12 @@ SELECT login_id % 5000 AS g, COUNT(*) FROM logins GROUP BY g;
 -- release: scaled l0=1024 linf=1.4142
 -- release: scaled l0=1024 linf=3518437209
 
--- case: different values in groups that are not public need one
+-- case: nor do different values in groups that are not public
 SELECT login_id % 5000 AS g, COUNT(DISTINCT day) FROM logins GROUP BY g;
--- refuse: unbounded-contribution at 1:8
+-- accept
+-- keys: private, l0 enforced
+-- release: scaled l0=1024 linf=1.4142
+-- release: distinct l0=1024 linf=1048576
 
 -- case: rows that are compared with what is released first
 SELECT COUNT(*) FROM logins WHERE EXTRACT(day FROM day) > (SELECT AVG(age) FROM customers);
