@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import random
 import shutil
 from collections.abc import Callable
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from dpsql.ledgers import LedgerPlace, store
+from dpsql.ledgers import LedgerPlace, mark, store
 from dpsql.ledgers import book as book_module
 from dpsql.ledgers import chain as chain_module
 from dpsql.ledgers.open_ledger import open_ledger
@@ -273,12 +274,68 @@ def test_a_missing_folder_is_told_so(path: Path) -> None:
         SqliteLedger.open(str(path / "deeper"))
 
 
-def test_the_mark_that_cannot_be_written_stops_the_answer(path: Path) -> None:
+@pytest.mark.parametrize("step", ["_write_place", "_replace_file"])
+def test_the_mark_that_cannot_be_written_stops_the_answer(
+    path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
     ledger = used(path)
-    Path(f"{kit.mark_file(path)}.new").mkdir()
-    with pytest.raises(LedgerError, match="mark"):
+    if step == "_replace_file":  # as after an upgrade: the file has one place
+        place = kit.mark_file(path).read_bytes()[: mark._PLACE]
+        kit.mark_file(path).write_bytes(place.partition(b"\n")[0])
+    monkeypatch.setattr(mark, step, full_disk)
+    with pytest.raises(LedgerError, match="No space"):
         ledger.charge(charge("q3"))
     assert ledger.spent("default") == Loss(9, 15)
+
+
+def full_disk(*_: object) -> None:
+    raise OSError(errno.ENOSPC, "full")
+
+
+def test_a_torn_mark_is_the_mark_before(path: Path) -> None:
+    """Every length of what a crash may leave of the last write, in either place."""
+    old, before = mark.Mark("id", 0, "", ""), b""
+    for sequence in range(4):
+        new = mark.Mark("id", sequence, f"{sequence:064}", "1:2")
+        mark.write_mark(str(path), new)
+        after = kit.mark_file(path).read_bytes()
+        if sequence:
+            start = 0 if sequence % 2 else mark._PLACE
+            written = after[start : start + mark._PLACE]
+            changes = [n for n in range(mark._PLACE) if before[start + n] != written[n]]
+            for length in (changes[0] + 1, changes[len(changes) // 2], changes[-1]):
+                torn = before[:start] + written[:length] + before[start + length :]
+                kit.mark_file(path).write_bytes(torn)
+                assert mark.read_mark(str(path)) == old
+        kit.mark_file(path).write_bytes(after)
+        before, old = after, new
+
+
+def test_wrong_twin_a_mark_without_a_digest_believes_a_torn_one(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mark, "_digest", lambda _: b"")
+    with pytest.raises(AssertionError):
+        test_a_torn_mark_is_the_mark_before(path)
+
+
+def test_a_mark_that_goes_back_leaves_nothing_of_the_later_one(path: Path) -> None:
+    """The owner accepted an older file, or another one: both places are of it."""
+    for sequence, identity in ((7, "1:2"), (8, "1:2"), (3, "1:2"), (3, "5:6")):
+        new = mark.Mark("id", sequence, "00", identity)
+        mark.write_mark(str(path), new)
+        assert mark.read_mark(str(path)) == new
+    both = kit.mark_file(path).read_bytes()
+    assert both[: mark._PLACE] == both[mark._PLACE :]
+
+
+def test_the_mark_of_an_earlier_version_is_read_and_replaced(path: Path) -> None:
+    ledger = used(path)
+    text = kit.mark_file(path).read_bytes().partition(b"\n")[0] + b"\n"
+    kit.mark_file(path).write_bytes(text)
+    ledger.charge(charge("q3"))
+    assert len(kit.mark_file(path).read_bytes()) == 2 * mark._PLACE
+    SqliteLedger.open(str(path)).verify()
 
 
 # --- damaged bytes ---------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from typing import Any, Self
 from dpsql.ledgers.book import Book
 from dpsql.ledgers.chain import START, EntryKind, State
 from dpsql.ledgers.ledger_store import LedgerSession, Store, UnknownCommit
-from dpsql.ledgers.mark import mark_of
+from dpsql.ledgers.mark import Mark, mark_of
 from dpsql.model.errors import LedgerError
 
 # One call at a time in a process, and none while it forks. SQLite's locks do not survive a fork,
@@ -196,16 +196,16 @@ class LedgerTransactions:
 
     def _move_mark(self, opened: LedgerSession, reached: State) -> None:
         """Move the mark to this end, unless another process moved it far enough."""
-        if not self._is_behind(reached):
+        if not _is_behind(self._store.known_mark(opened), reached):
             return
         with self._store.marking(opened):
-            if self._is_behind(reached):
+            if _is_behind(self._store.read_mark(), reached):
                 self._store.write_mark(mark_of(reached, self._store.identity(opened)))
-
-    def _is_behind(self, reached: State) -> bool:
-        mark = self._store.read_mark()
-        return mark is None or mark.sequence < reached.sequence
 
     def _require_open(self) -> None:
         if self._closed:
             raise LedgerError(f"The ledger {self._store.name} is closed.")
+
+
+def _is_behind(mark: Mark | None, reached: State) -> bool:
+    return mark is None or mark.sequence < reached.sequence

@@ -3,6 +3,9 @@
 The ledger may be ahead of its mark, after a crash between the two writes. It is never behind it,
 never different at the marked entry, and never in another file than the marked one.
 
+The file has two places, each with a mark and its digest. A newer mark is written over the older of
+the two, which takes one write to disk. If that write is torn, the other place has the mark before.
+
 Rollback and copies are found: SECURITY.md S16.
 """
 
@@ -11,7 +14,8 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import asdict
-from pathlib import Path
+from functools import lru_cache
+from hashlib import sha256
 
 from dpsql.ledgers.chain import State
 from dpsql.ledgers.codec import canonical
@@ -68,38 +72,90 @@ def read_mark(ledger: str) -> Mark | None:
 
     Raises LedgerError if the file is not a mark, OSError if it cannot be read.
     """
-    path = mark_path(ledger)
+    marks = _read_places(mark_path(ledger))
+    newest = max((mark for mark in marks if mark), key=_sequence, default=None)
+    if marks and newest is None:
+        raise LedgerError(f"The ledger's mark {mark_path(ledger)} was damaged. {ACCEPT}")
+    return newest
+
+
+_PLACE = 4096
+"""Bytes of one place: no disk writes less than this, and a torn write harms no other place."""
+
+
+def _sequence(mark: Mark | None) -> int:
+    return -1 if mark is None else mark.sequence
+
+
+def _read_places(path: str) -> tuple[Mark | None, ...]:
+    """Return the mark in each place, None where it is damaged; () without a file.
+
+    A file of version 0.1.0 is one short line without a digest.
+    """
     try:
-        text = Path(path).read_text("ascii")
+        with open(path, "rb", buffering=0) as file:  # noqa: PTH123
+            read = file.read(2 * _PLACE + 1)
     except FileNotFoundError:
-        return None
-    except UnicodeDecodeError:
-        text = ""
+        return ()
+    places = (read[:_PLACE], read[_PLACE:]) if len(read) == 2 * _PLACE else (read,)
+    return tuple(_mark(place, signed=len(places) > 1) for place in places)
+
+
+@lru_cache(8)
+def _mark(place: bytes, *, signed: bool) -> Mark | None:
+    text, _, digest = place.rstrip().partition(b"\n")
     try:
-        return _mark(json.loads(text))
-    except (ValueError, TypeError, KeyError):
-        raise LedgerError(f"The ledger's mark {path} was damaged. {ACCEPT}") from None
+        match json.loads(text) if digest == (_digest(text) if signed else b"") else None:
+            case {
+                "ledger": str(ledger),
+                "sequence": int(at),
+                "hash": str(hash_of),
+                "identity": str(identity),
+            }:
+                return Mark(ledger, at, hash_of, identity)
+    except ValueError:
+        pass
+    return None
 
 
-def _mark(read: dict[str, object]) -> Mark:
-    match read:
-        case {"ledger": str(ledger), "sequence": int(at), "hash": str(digest), "identity": str(i)}:
-            return Mark(ledger, at, digest, i)
-        case _:
-            raise ValueError("this is no mark")
+def _digest(text: bytes) -> bytes:
+    return sha256(text).hexdigest().encode()
 
 
 def write_mark(ledger: str, mark: Mark) -> None:
     """Replace the mark atomically and durably; only under the ledger's write lock.
 
-    Because of the lock, one name for the unfinished file is enough; the next writer overwrites the
-    remains of a crash. Raises OSError.
+    A later mark of the same file is written in place. For any other, both places are new.
+    Raises OSError.
     """
     path = mark_path(ledger)
+    text = canonical(asdict(mark)).encode("ascii")
+    place = b"\n".join((text, _digest(text))).ljust(_PLACE)
+    before = _read_places(path)
+    newest = max(before, key=_sequence, default=None)
+    same = newest and (newest.ledger, newest.identity) == (mark.ledger, mark.identity)
+    if len(place) > _PLACE:
+        raise OSError("a mark is longer than its place")
+    if same and len(before) > 1 and _sequence(newest) < mark.sequence:
+        _write_place(path, before.index(min(before, key=_sequence)), place)
+    else:
+        _replace_file(path, place * 2)
+
+
+def _write_place(path: str, number: int, place: bytes) -> None:
+    """Write one place of an existing file to disk: its size and its name stay."""
+    with open(path, "rb+", buffering=0) as file:  # noqa: PTH123
+        file.seek(number * _PLACE)
+        file.write(place)
+        getattr(os, "fdatasync", os.fsync)(file.fileno())
+
+
+def _replace_file(path: str, text: bytes) -> None:
+    """Replace a file. The next writer overwrites what a crash left of the unfinished one."""
     unfinished = f"{path}.new"
     descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with open(descriptor, "w", encoding="ascii") as file:  # noqa: PTH123
-        file.write(canonical(asdict(mark)) + "\n")
+    with open(descriptor, "wb") as file:  # noqa: PTH123
+        file.write(text)
         file.flush()
         os.fsync(descriptor)
     os.replace(unfinished, path)  # noqa: PTH105

@@ -35,6 +35,10 @@ from dpsql.model.errors import LedgerError
 ROOM = "dpsql_ledger"
 """The schema of the ledger's tables in its database."""
 
+_IDENTITY = """(SELECT s.system_identifier::text || ':' || d.oid::text
+  FROM pg_control_system() s, pg_database d WHERE d.datname = current_database())"""
+"""Read in each transaction: a pooler may lead the same connection to another server."""
+
 _NEVER = "EXECUTE FUNCTION append_only()"
 
 DEFINITIONS = (
@@ -74,8 +78,28 @@ BEGIN
 END $$""",
     """CREATE TRIGGER entries_follow BEFORE INSERT ON entries
 FOR EACH ROW EXECUTE FUNCTION entry_follows()""",
+    f"""CREATE FUNCTION state(
+  OUT version text, OUT sequence bigint, OUT hash bytea, OUT sums text, OUT closed text,
+  OUT triggers text[], OUT clock timestamptz, OUT identity text, OUT fsync text,
+  OUT synchronous_commit text, OUT standby_names text, OUT standbys bigint
+) LANGUAGE plpgsql AS $$
+BEGIN
+  SELECT h.version, h.sequence, h.hash, h.sums, h.closed,
+    ARRAY(SELECT t.tgname::text FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid
+      WHERE c.relnamespace = '{ROOM}'::regnamespace AND t.tgenabled IN ('O', 'A')
+        AND NOT t.tgisinternal),
+    clock_timestamp(), {_IDENTITY}, current_setting('fsync'),
+    current_setting('synchronous_commit'), current_setting('synchronous_standby_names'),
+    (SELECT count(*) FROM pg_stat_replication r WHERE r.state IS DISTINCT FROM 'backup')
+  INTO version, sequence, hash, sums, closed, triggers, clock, identity, fsync,
+    synchronous_commit, standby_names, standbys
+  FROM {ROOM}.head h;
+END $$""",
 )
-"""Definitions of all tables and triggers; entries and answers are those of the SQLite file."""
+"""Definitions of all tables, triggers and functions; entries and answers are those of the SQLite
+file. The function `state` reads all that a transaction asks first: each session plans it once,
+also behind a pooler, where the client cannot prepare a statement.
+"""
 
 VERSION = sha256("\n".join(DEFINITIONS).encode()).hexdigest()[:16]
 """Version of the definitions, in the head."""
@@ -93,21 +117,10 @@ SET LOCAL search_path = {ROOM}, pg_temp;
 SET LOCAL lock_timeout = '20s';
 SET LOCAL idle_in_transaction_session_timeout = '20s';
 """
-_STATE = f"""SELECT h.version, h.sequence, h.hash, h.sums, h.closed,
-  ARRAY(SELECT t.tgname::text FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid
-    WHERE c.relnamespace = '{ROOM}'::regnamespace AND t.tgenabled IN ('O', 'A')
-      AND NOT t.tgisinternal)
-FROM head h"""
-_IDENTITY = """(SELECT s.system_identifier::text || ':' || d.oid::text
-  FROM pg_control_system() s, pg_database d WHERE d.datname = current_database())"""
-"""Read in each transaction: a pooler may lead the same connection to another server."""
-_SERVER = f""";
-SELECT clock_timestamp(), {_IDENTITY}, current_setting('fsync'),
-  current_setting('synchronous_commit'),
-  current_setting('synchronous_standby_names'),
-  (SELECT count(*) FROM pg_stat_replication WHERE state IS DISTINCT FROM 'backup')"""
-_WRITE = f"{_BEGIN.format('READ COMMITTED READ WRITE')}{_STATE} FOR UPDATE OF h{_SERVER}"
-_READ = f"{_BEGIN.format('REPEATABLE READ READ ONLY')}{_STATE}{_SERVER}"
+_WRITE = f"""{_BEGIN.format("READ COMMITTED READ WRITE")}
+SELECT FROM head h FOR UPDATE OF h;
+SELECT * FROM state()"""
+_READ = f"{_BEGIN.format('REPEATABLE READ READ ONLY')}SELECT * FROM state()"
 
 _CREATE = f"""{_BEGIN.format("READ COMMITTED READ WRITE")}
 SELECT pg_advisory_xact_lock(31);
@@ -444,7 +457,7 @@ class _Server:
         """Run statements without values in one round trip; return the first row of each result."""
         cursor, rows = self._connection.execute(sql.encode()), []
         while True:
-            if cursor.description is not None:
+            if cursor.pgresult is not None and cursor.pgresult.nfields:
                 rows.append(cursor.fetchone())
             if not cursor.nextset():
                 return rows
@@ -476,11 +489,12 @@ class _Server:
 
     def begin(self, batch: str) -> None:
         """Begin a transaction, and read the head and the server's settings."""
-        head, (self.clock, self.identity, *self.settings) = self.run(batch)
-        if head is None:
+        state = self.run(batch)[-1]
+        self.version, *head, self.closed, self.triggers = state[:6]
+        self.clock, self.identity, *self.settings = state[6:]
+        if self.version is None:
             raise LedgerError("The ledger lost its head. Restore it from a backup.")
-        self.version, sequence, digest, sums, self.closed, self.triggers = head
-        self.head = sequence, bytes(digest), sums
+        self.head = head[0], bytes(head[1]), head[2]
 
     def roll_back(self) -> None:
         """End a transaction that did not commit."""
