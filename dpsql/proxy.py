@@ -21,20 +21,13 @@ from dpsql.engines.versions import require_tested
 from dpsql.ledgers import Ledger, altered, removed
 from dpsql.ledgers.open_ledger import open_ledger
 from dpsql.ledgers.refusal_counts import Counts, add_refusals
+from dpsql.model import vocabulary
 from dpsql.model.dataclass import replace
 from dpsql.model.delegation import Chain
 from dpsql.model.errors import Refused
 from dpsql.model.public_times import now
 from dpsql.model.table_names import unknown_name
-from dpsql.model.vocabulary import (
-    Answer,
-    Budget,
-    Loss,
-    Policy,
-    Receipt,
-    Request,
-    TablePolicy,
-)
+from dpsql.model.vocabulary import Policy
 from dpsql.policy.bind import vouched_for
 from dpsql.policy.draft import Draft
 from dpsql.policy.guarantee_keys import record_guarantee
@@ -154,7 +147,7 @@ class Proxy:
             raise
         return proxy
 
-    def ask(self, request: Request, stop: Stop | None = None) -> Answer:
+    def ask(self, request: vocabulary.Request, stop: Stop | None = None) -> vocabulary.Answer:
         """Answer a query, charging the analyst's budget unless the answer is remembered.
 
         `stop` cancels this query alone: before its charge nothing is charged, after it the charge
@@ -165,7 +158,7 @@ class Proxy:
             request = replace(request, chain=self.chain(request.analyst))
             return any_statement.ask_any(self.parts(registered), request)
 
-    def explain(self, request: Request, stop: Stop | None = None) -> Explanation:
+    def explain(self, request: vocabulary.Request, stop: Stop | None = None) -> Explanation:
         """Return the plan and the price of a query: runs nothing on private data, writes
         nothing.
 
@@ -199,7 +192,9 @@ class Proxy:
                 policy = self._rebind() if others else self.policy
                 self.adopt(replace(policy, period=present))
 
-    def own_tables(self, analyst: str, stop: Stop | None = None) -> tuple[TablePolicy, ...]:
+    def own_tables(
+        self, analyst: str, stop: Stop | None = None
+    ) -> tuple[vocabulary.TablePolicy, ...]:
         """Return the names and columns of tables that an analyst made or the owner published."""
         return self.systems.tables(self.parts(stop or Stop()), analyst)
 
@@ -233,7 +228,7 @@ class Proxy:
         """
         return restrict_to(self.policy, analyst, self.chain(analyst))
 
-    def budgets(self) -> tuple[tuple[Budget, Loss, Loss], ...]:
+    def budgets(self) -> tuple[tuple[vocabulary.Budget, vocabulary.Loss, vocabulary.Loss], ...]:
         """Return each budget with its spending and its limit, in its window if it renews, or in the
         period of people with the least rest.
         """
@@ -243,11 +238,11 @@ class Proxy:
                 least[each.budget.name] = each
         return tuple((each.budget, each.spent, each.limit) for each in least.values())
 
-    def nothing_paid(self, analyst: str) -> Receipt:
+    def nothing_paid(self, analyst: str) -> vocabulary.Receipt:
         """Return the receipt of an answer without private rows."""
         self._follow_ledger_time()
         payer = account(self.policy, analyst, chain=self.chain(analyst))
-        return payer.receipt("", Loss(0), self.vault.till.standing(payer))
+        return payer.receipt("", vocabulary.Loss(0), self.vault.till.standing(payer))
 
     def standing(self, analyst: str) -> Standing:
         """Return the rest for an analyst: of the budget, or of the cap with the least rest."""

@@ -7,12 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dpsql.interfaces.records import (
-    end_columns,
-    end_patterns,
-    with_end_columns,
-    with_rounded_fractions,
-)
+from dpsql.interfaces import records
 from dpsql.interfaces.tables import text_numbers, with_text_numbers
 from dpsql.model.vocabulary import Answer, Column
 from dpsql.policy.draft import ERRORS
@@ -30,14 +25,14 @@ def errors_setting(value: str) -> str:
     word = {"off": PLAIN}.get(value.lower(), value.lower())
     if word in ERRORS:
         return word
-    return ", ".join(end_patterns(value))
+    return ", ".join(records.end_patterns(value))
 
 
 def shown_columns(columns: Sequence[Column], errors: str) -> tuple[Column, ...]:
     """Return the columns of an answer under a value of dpsql.errors."""
     if errors == TEXT:
         return text_numbers(columns)
-    return tuple(columns) if errors == PLAIN else (*columns, *end_columns(columns, errors))
+    return tuple(columns) if errors == PLAIN else (*columns, *records.end_columns(columns, errors))
 
 
 def show_answer(answer: Answer, errors: str, digits: str = "all") -> Answer:
@@ -45,5 +40,5 @@ def show_answer(answer: Answer, errors: str, digits: str = "all") -> Answer:
     if errors == TEXT:  # which rounds
         return with_text_numbers(answer)
     if digits == "interval":
-        answer = with_rounded_fractions(answer)
-    return answer if errors == PLAIN else with_end_columns(answer, errors)
+        answer = records.with_rounded_fractions(answer)
+    return answer if errors == PLAIN else records.with_end_columns(answer, errors)

@@ -23,27 +23,13 @@ from dpsql.ledgers import (
     Remembered,
     Spent,
     Stopped,
+    codec,
+    delegates,
     renewal_facts,
     unconfirmed,
 )
 from dpsql.ledgers.book import LARGEST, Book
 from dpsql.ledgers.chain import EntryKind, EntryRow, State, Turn, loss_in
-from dpsql.ledgers.codec import (
-    canonical,
-    decode_answer,
-    decode_periods,
-    encode_event,
-    encode_holders,
-    encode_inquiry,
-    scope,
-)
-from dpsql.ledgers.delegates import (
-    live_chain,
-    names_above,
-    names_below,
-    require_chain,
-    terms_text,
-)
 from dpsql.model.calendars import Calendar, read_calendar
 from dpsql.model.delegation import Delegation
 from dpsql.model.errors import LedgerError, Reason, Refused
@@ -121,10 +107,10 @@ def append_charge(book: Book, charge: Charge) -> None:
         epsilon=str(charge.epsilon),
         amount=charge.loss.amount,
         delta=charge.loss.delta,
-        event=encode_event(charge.event),
+        event=codec.encode_event(charge.event),
         question=charge.question,
         policy_version=charge.policy_version,
-        detail=encode_inquiry(
+        detail=codec.encode_inquiry(
             charge.inquiry,
             _windows_of(book.state, charge),
             charge.periods,
@@ -178,7 +164,7 @@ def _append_share(book: Book, charge: Charge, shared: PaidAnswer) -> Loss:
         epsilon=str(shared.epsilon),
         amount=charge.loss.amount,
         delta=charge.loss.delta,
-        event=encode_holders(
+        event=codec.encode_holders(
             shared.holders,
             _windows_of(book.state, charge),
             charge.loss.further,
@@ -209,15 +195,15 @@ def _require_allowed(book: Book, charge: Charge, ceilings: Sequence[Ceiling]) ->
             f"Budget {charge.budget} was charged under {accountant} before; accountants are "
             f"never mixed. Name a new budget, or go back to {accountant}."
         )
-    chain = live_chain(state.delegations, charge.analyst, book.ledger_time)
-    for name in names_above(state.delegations, charge.analyst):
+    chain = delegates.live_chain(state.delegations, charge.analyst, book.ledger_time)
+    for name in delegates.names_above(state.delegations, charge.analyst):
         if Stopped(None, name) in state.stopped:
             raise Refused(Reason.STOPPED_BY_OWNER, analyst=name)
     if any(each.budget != charge.budget for each in chain):
         raise Refused(Reason.DELEGATION_ENDED, analyst=charge.analyst, agent=chain[0].agent)
     if Stopped(charge.budget, None) in state.stopped:
         raise Refused(Reason.STOPPED_BY_OWNER, budget=charge.budget)
-    payers = names_above(state.delegations, charge.analyst)
+    payers = delegates.names_above(state.delegations, charge.analyst)
     for title in unconfirmed(state.limits, charge.ceilings, charge.budget, *payers):
         raise Refused(Reason.LIMIT_CHANGED, title=title)
     for ceiling in ceilings:
@@ -284,7 +270,7 @@ def append_limit(book: Book, ceiling: Ceiling, reason: str) -> None:
         budget=ceiling.title,
         amount=most.amount,
         delta=most.delta,
-        event=canonical(scope(ceiling)),
+        event=codec.canonical(codec.scope(ceiling)),
         detail=reason,
     )
 
@@ -295,10 +281,10 @@ def append_delegation(
     """Append a delegation, whose limit holds from now on. Raises LedgerError for a bad chain."""
     state = book.state
     try:
-        require_chain(state.delegations, new, state.charged())
+        delegates.require_chain(state.delegations, new, state.charged())
     except ValueError as error:
         raise LedgerError(str(error)) from None
-    live_chain(state.delegations, new.delegator, book.ledger_time)
+    delegates.live_chain(state.delegations, new.delegator, book.ledger_time)
     book.append(
         EntryKind.LIMIT,
         analyst=new.agent,
@@ -306,11 +292,13 @@ def append_delegation(
         epsilon=str(new.epsilon),
         amount=most.amount,
         delta=most.delta,
-        event=canonical(
-            scope(Ceiling(new.title, most, new.budget, frozenset({new.agent}), periods=periods))
+        event=codec.canonical(
+            codec.scope(
+                Ceiling(new.title, most, new.budget, frozenset({new.agent}), periods=periods)
+            )
         ),
         question=new.delegator,
-        policy_version=terms_text(new),
+        policy_version=delegates.terms_text(new),
         detail=reason,
     )
 
@@ -339,7 +327,7 @@ def recalled(
 
     Of answers that cost at least `epsilon` it is the dearest, then the newest.
     """
-    names = names_below(book.state.delegations, (analyst,))
+    names = delegates.names_below(book.state.delegations, (analyst,))
     rows = [
         row
         for kind in (EntryKind.CHARGE, EntryKind.SHARED)
@@ -352,7 +340,7 @@ def recalled(
         payload = book.answer(query_of(row))
         if payload is not None:
             book.confirm(row)
-            return Remembered(query_of(row), most, decode_answer(payload))
+            return Remembered(query_of(row), most, codec.decode_answer(payload))
     return None
 
 
@@ -374,7 +362,7 @@ def released(
     holders = defaultdict[str, dict[str, float]](dict)
     for row in (*shares, *paid):
         book.confirm(row)
-        names = names_above(book.state.delegations, str(row.analyst))
+        names = delegates.names_above(book.state.delegations, str(row.analyst))
         for query in query_of(row).split():
             holders[query] |= {n: min(row.sequence, holders[query].get(n, inf)) for n in names}
     new = {str(row.analyst) for row in paid if analyst not in holders[query_of(row)]}
@@ -392,7 +380,7 @@ def released(
             loss_in(row),
             frozenset(holders[query_of(row)]),
             whole=None if analyst in holders[query_of(row)] else wholes.get(str(row.analyst)),
-            periods=decode_periods(row.detail),
+            periods=codec.decode_periods(row.detail),
         )
         for row in sorted(paid, key=order)
     )
@@ -415,13 +403,13 @@ def _whole(
     same = "analyst = ? AND budget = ? AND policy_version = ? AND data_version = ?"
     of = cube, budget, policy_version, book.state.data_version
     rows = book.find(EntryKind.CHARGE, same, *of)[::-1]
-    periods = next(decode_periods(row.detail) for row in rows if row.sequence == first)
+    periods = next(codec.decode_periods(row.detail) for row in rows if row.sequence == first)
     tables = [
         row
         for row in rows
         if book.answered(row.query_id)
         and analyst not in holders[query_of(row)]
-        and decode_periods(row.detail) == periods
+        and codec.decode_periods(row.detail) == periods
     ]
     for row in tables:
         book.confirm(row)

@@ -6,16 +6,9 @@ import json
 from datetime import timedelta
 from decimal import Decimal
 
-from dpsql.ledgers import CUBES, Entry, OwnerAct, SharedAnswer
+from dpsql.ledgers import CUBES, Entry, OwnerAct, SharedAnswer, codec
 from dpsql.ledgers.book import EPOCH
 from dpsql.ledgers.chain import EntryKind, EntryRow, limit_in, loss_in
-from dpsql.ledgers.codec import (
-    decode_event,
-    decode_holders,
-    decode_inquiry,
-    decode_periods,
-    decode_versions,
-)
 from dpsql.ledgers.debits import query_of
 
 OWNER_ACTS = {
@@ -36,7 +29,7 @@ def read_act(row: EntryRow) -> OwnerAct:
     if kind is EntryKind.WINDOW:
         about = f"{row.budget}: {row.question}"
     if kind is EntryKind.REFRESH and row.detail is not None:
-        about = ", ".join(decode_versions(row.detail)[1])
+        about = ", ".join(codec.decode_versions(row.detail)[1])
     reasoned = kind in {
         EntryKind.LIMIT,
         EntryKind.STOPPED,
@@ -72,13 +65,13 @@ def read_charge(row: EntryRow, *, remembered: bool) -> Entry:
         accountant=str(row.accountant),
         epsilon=Decimal(str(row.epsilon)),
         loss=loss_in(row),
-        event=decode_event(str(row.event)),
+        event=codec.decode_event(str(row.event)),
         question=str(row.question),
         remembered=remembered,
         policy_version=str(row.policy_version),
         data_version=row.data_version,
-        inquiry=decode_inquiry(row.detail),
-        periods=decode_periods(row.detail)[1],
+        inquiry=codec.decode_inquiry(row.detail),
+        periods=codec.decode_periods(row.detail)[1],
     )
 
 
@@ -92,6 +85,6 @@ def read_share(row: EntryRow) -> SharedAnswer:
         accountant=str(row.accountant),
         epsilon=Decimal(str(row.epsilon)),
         loss=loss_in(row),
-        before=tuple(sorted(decode_holders(str(row.event))[0])),
+        before=tuple(sorted(codec.decode_holders(str(row.event))[0])),
         cube=str(row.question).removeprefix(CUBES) if str(row.question).startswith(CUBES) else "",
     )

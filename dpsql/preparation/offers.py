@@ -18,15 +18,7 @@ from dpsql.model.errors import Offer, Reason, Refused
 from dpsql.model.periods import condition_within
 from dpsql.model.tree import Kind, Span, identifier
 from dpsql.model.vocabulary import ColumnPolicy, Policy, Request
-from dpsql.preparation import written_groups
-from dpsql.preparation.written_selects import (
-    WrittenSelect,
-    are_unequal,
-    call_around,
-    enclosing,
-    without_backticks,
-    without_top,
-)
+from dpsql.preparation import written_groups, written_selects
 from dpsql.preparation.written_series import with_constant_series
 
 SECONDS = 0.25
@@ -63,9 +55,9 @@ class RefusedText:
         return str(self.refused.facts.get(name) or "")
 
     @property
-    def selects(self) -> tuple[WrittenSelect, ...]:
+    def selects(self) -> tuple[written_selects.WrittenSelect, ...]:
         """SELECTs around the refused place, the innermost first."""
-        return tuple(enclosing(self.text, self.span.start))
+        return tuple(written_selects.enclosing(self.text, self.span.start))
 
     def columns(self, name: str) -> list[ColumnPolicy]:
         """Return the columns with a name in the tables that the text names."""
@@ -243,7 +235,7 @@ def _without_item(case: RefusedText) -> Iterator[Offer]:
         yield _offer(select.edit(*edits).sql, f"leaves out {select.text[left.start : left.stop]}")
 
 
-def _joined(select: WrittenSelect, parts: list[Span]) -> str:
+def _joined(select: written_selects.WrittenSelect, parts: list[Span]) -> str:
     return ", ".join(select.text[part.start : part.stop] for part in parts)
 
 
@@ -277,7 +269,7 @@ def _without_limit(case: RefusedText) -> Iterator[Offer]:
 def _count_instead(case: RefusedText) -> Iterator[Offer]:
     """Count the values that cannot be aggregated, in the call around the refused part."""
     every = tuple(words(case.text))
-    opening, close = call_around(every, case.span.start)
+    opening, close = written_selects.call_around(every, case.span.start)
     if every[opening].text != "(" or every[opening - 1].kind is not WordKind.NAME:
         return
     commas = (w.start for w in every[opening:close] if w.text == ",")
@@ -295,7 +287,7 @@ def _count_instead(case: RefusedText) -> Iterator[Offer]:
 def _apart_from_released(case: RefusedText) -> Iterator[Offer]:
     """Subtract a released number, which has no bounds, from the aggregate of the other values."""
     select = case.selects[0]
-    opening, close = call_around(select.words, case.span.start)
+    opening, close = written_selects.call_around(select.words, case.span.start)
     name = select.words[opening - 1]
     sides = (case.text[s.start : s.stop] for s in select.parts(opening + 1, close, "-"))
     value, number = sides  # ValueError: another expression than a difference
@@ -313,7 +305,7 @@ def _apart_from_released(case: RefusedText) -> Iterator[Offer]:
 def _count_by_value(case: RefusedText) -> Iterator[Offer]:
     """Count rows by value instead of taking the most frequent or a list of all, the last item."""
     select = case.selects[0]
-    opening, close = call_around(select.words, case.span.start)
+    opening, close = written_selects.call_around(select.words, case.span.start)
     name, item = select.words[opening - 1], select.items[-1]
     inside = case.text[select.words[opening].stop : select.words[close].start]
     value = re.sub(r"^distinct\s+([\w.]+).*", r"\1", inside, flags=re.IGNORECASE | re.DOTALL)
@@ -396,12 +388,12 @@ def _same_unit(case: RefusedText) -> Iterator[Offer]:
     )
     for (first, one), (second, other) in product(left, reversed(right)):
         ends = f"{one}.{pair[0]}", f"{other}.{pair[1]}"
-        if first < second and not are_unequal(case.text, ends):
+        if first < second and not written_selects.are_unequal(case.text, ends):
             yield from _with_condition(case.selects[0], " = ".join(ends))
 
 
 def _with_condition(
-    select: WrittenSelect, condition: str, clause: str = "where"
+    select: written_selects.WrittenSelect, condition: str, clause: str = "where"
 ) -> Iterator[Offer]:
     said = f"adds {condition}"
     body, at = select.body(clause), select.insertion(clause)
@@ -437,7 +429,7 @@ def _one_period(case: RefusedText) -> Iterator[Offer]:
             yield from _with_condition(select, " AND ".join(conditions))
 
 
-def _table_names(case: RefusedText, select: WrittenSelect) -> list[tuple[str, str]]:
+def _table_names(case: RefusedText, select: written_selects.WrittenSelect) -> list[tuple[str, str]]:
     """Return the names of the tables in FROM with what they are called there."""
     return select.sources(frozenset(table.name.lower() for table in case.policy.tables))
 
@@ -553,9 +545,9 @@ def _only_select(case: RefusedText) -> Iterator[Offer]:
 
 def _top(case: RefusedText) -> Iterator[Offer]:
     """Write TOP n as LIMIT n, and backticks as double quotes. Constants stay as they are."""
-    if renamed := without_backticks(case.text):
+    if renamed := written_selects.without_backticks(case.text):
         yield _offer(renamed, 'writes names in "double quotes"')
-    text, limit = without_top(case.text)
+    text, limit = written_selects.without_top(case.text)
     if limit:
         yield _offer(text, f"{limit} instead of TOP")
 

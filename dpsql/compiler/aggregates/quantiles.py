@@ -16,13 +16,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import TypeAlias
 
-from dpsql.compiler.aggregates.candidates import (
-    CELLS,
-    coarser,
-    grid_of_candidates,
-    grid_over,
-    value_on,
-)
+from dpsql.compiler.aggregates import candidates
 from dpsql.compiler.aggregates.constant import one_value
 from dpsql.compiler.aggregates.recipe import BoundedCall, Recipe, no_distinct, rows_of_unit
 from dpsql.compiler.plan.lattices import ChoiceQuery, ContributedRows, Grid, Histogram
@@ -61,7 +55,7 @@ def _quantile(bounded: BoundedCall) -> Choices:
     p, d = alpha.numerator, alpha.denominator
     offset = round(2 * d * _constant_of(bounded, SHIFT)) - 1
     aim = Rank(2 * (d - p), 2 * d, -offset) if falling else Rank(2 * p, 2 * d, offset)
-    grid = grid_over(bounded)
+    grid = candidates.grid_over(bounded)
     (choice,) = _of_rows(bounded, grid, aim)
     if len(bounded.call.args) <= NULLS:
         return (choice,)
@@ -71,7 +65,7 @@ def _quantile(bounded: BoundedCall) -> Choices:
 def _with_null(histogram: Histogram, bounded: BoundedCall) -> Histogram:
     """Return the histogram with one more cell, the last, which counts the rows without a value."""
     grid, value = histogram.grid, histogram.argument
-    cells = coarser(grid, CELLS - 1)
+    cells = candidates.coarser(grid, candidates.CELLS - 1)
     wider = replace(cells, upper=cells.lower + (cells.cells + 1) * cells.width - 1)
     try:
         last, null = (Literal(grid.value(n), grid.kind) for n in (grid.upper, wider.upper))
@@ -103,23 +97,23 @@ def _of_rows(bounded: BoundedCall, grid: Grid, aim: Aim) -> Choices:
 
 def _extreme(bounded: BoundedCall, aim: Rank) -> Choices:
     contributed = ContributedRows.LEAST if aim == LOWEST else ContributedRows.GREATEST
-    grid = grid_over(bounded)
+    grid = candidates.grid_over(bounded)
     if grid.cells == 1:
         # A single candidate would always be chosen, with or without a row.
         name = bounded.call.function
         raise Refused(Reason.UNSUPPORTED_AGGREGATE, bounded.call.span, name=name)
     by: Aim = Reached(aim == HIGHEST) if bounded.options.scans else aim
-    grid = coarser(grid, SCANNED) if bounded.options.scans else grid
+    grid = candidates.coarser(grid, SCANNED) if bounded.options.scans else grid
     histogram = Histogram(bounded.expression, bounded.call.filter, grid, 1, contributed)
     return (ChoiceQuery(histogram, by),)
 
 
 def _value(bounded: BoundedCall, parts: tuple[Ref, ...]) -> Expression:
-    grid = grid_over(bounded)
-    value = value_on(grid, parts[0], bounded.call.type)
+    grid = candidates.grid_over(bounded)
+    value = candidates.value_on(grid, parts[0], bounded.call.type)
     if len(bounded.call.args) <= NULLS:
         return value
-    cells = coarser(grid, CELLS - 1)
+    cells = candidates.coarser(grid, candidates.CELLS - 1)
     null = cells.value(cells.lower + cells.cells * cells.width)
     return when(value.lt(Literal(null, grid.kind)), value, None, bounded.call.type)
 
@@ -148,7 +142,7 @@ def _mode(bounded: BoundedCall) -> Choices:
         raise Refused(Reason.UNSUPPORTED_AGGREGATE, bounded.call.span, name="mode by an order")
     if _constant(bounded) is not None:
         return ()
-    return _of_rows(bounded, grid_of_candidates(bounded), Most())
+    return _of_rows(bounded, candidates.grid_of_candidates(bounded), Most())
 
 
 def _constant_of(bounded: BoundedCall, place: int) -> Fraction:
@@ -166,7 +160,8 @@ MIN, MAX = _end(LOWEST), _end(HIGHEST)
 MODE = Recipe(
     _no_parts,
     lambda bounded, parts: (
-        _constant(bounded) or value_on(grid_of_candidates(bounded), parts[0], bounded.call.type)
+        _constant(bounded)
+        or candidates.value_on(candidates.grid_of_candidates(bounded), parts[0], bounded.call.type)
     ),
     choices=_mode,
 )

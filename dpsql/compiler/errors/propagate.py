@@ -16,14 +16,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import assert_never
 
-from dpsql.compiler.errors import window_errors
+from dpsql.compiler.errors import empty_groups, window_errors
 from dpsql.compiler.errors.aggregate_errors import trace_aggregate
 from dpsql.compiler.errors.bias_ends import NOTHING, Ends, ends_of, rest_ends, united_ends
-from dpsql.compiler.errors.empty_groups import (
-    joined_presence,
-    united_presence,
-    with_presence,
-)
 from dpsql.compiler.errors.expression_errors import NAN, or_zero, remaining
 from dpsql.compiler.errors.noisy_columns import (
     Addend,
@@ -168,7 +163,7 @@ class _Tracer:
         rows, biased, increments, wider = self._with_columns(relation, parts, noise)
         present = None
         if noise.listed:
-            rows, present = with_presence(rows, parts, noise, self.identities)
+            rows, present = empty_groups.with_presence(rows, parts, noise, self.identities)
 
         def error(column: int) -> tree.Expression | None:
             if column in noise.halves:
@@ -366,7 +361,7 @@ class _Tracer:
                 if any(side.alone for side in sides) and new.id not in self.shown:
                     alone[new.id] = error
                     deviation[new.id] = added([side.error_in_total(ref) for side, ref in here])
-        present = united_presence(relation, sides, added)
+        present = empty_groups.united_presence(relation, sides, added)
         projected = [
             algebra.Project(s.relation, tuple(i)) for s, i in zip(sides, items, strict=True)
         ]
@@ -428,7 +423,7 @@ def joined(left: Traced, right: Traced, relation: algebra.Join, identities: Iden
         table=left.table,
         certain=left.certain | right.certain,
         biased={**left.biased, **right.biased},
-        present=joined_presence(left, right),
+        present=empty_groups.joined_presence(left, right),
     )
     for base, origin in right.origin.items():
         own = None if origin.addend is None else _own(left, origin.addend)

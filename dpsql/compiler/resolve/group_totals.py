@@ -21,29 +21,17 @@ from dpsql.compiler.aggregates import result_type
 from dpsql.compiler.resolve.scopes import Identities
 from dpsql.compiler.resolve.typing import type_of
 from dpsql.compiler.resolve.window_aggregates import lacks_null, not_null
-from dpsql.model import algebra
+from dpsql.model import algebra, tree
 from dpsql.model.dataclass import dataclass, replace
-from dpsql.model.tree import (
-    DOUBLE,
-    VARCHAR,
-    AggregateCall,
-    Cast,
-    Expression,
-    Kind,
-    Literal,
-    Span,
-    Star,
-    scalar,
-)
 from dpsql.model.vocabulary import Policy
 from dpsql.model.walk import both, map_inputs, refs, substitute
 
-_ONE_TEXT = frozenset({Kind.BOOLEAN, Kind.INTEGER, Kind.DATE, Kind.TIMESTAMP})
+_ONE_TEXT = frozenset({tree.Kind.BOOLEAN, tree.Kind.INTEGER, tree.Kind.DATE, tree.Kind.TIMESTAMP})
 """Types in which equal values, and no others, have one text, and none is empty."""
 
 
 def as_totals(
-    relation: algebra.Relation, groups: frozenset[Span], policy: Policy, identities: Identities
+    relation: algebra.Relation, groups: frozenset[tree.Span], policy: Policy, identities: Identities
 ) -> algebra.Relation:
     """Return the relation with totals for the aggregates over `groups` at these places; the same
     object if there are none.
@@ -64,8 +52,8 @@ class _Groups:
 
     outer: algebra.Aggregate
     groups: algebra.Aggregate
-    values: Mapping[int, Expression]
-    condition: Expression | None
+    values: Mapping[int, tree.Expression]
+    condition: tree.Expression | None
     policy: Policy
     identities: Identities
 
@@ -79,8 +67,8 @@ class _Groups:
             below = below.input
         if not isinstance(below, algebra.Aggregate) or below.sets or not below.keys:
             return None
-        values: dict[int, Expression] = {f.id: f.ref for f in below.fields}
-        conditions = list[Expression]()
+        values: dict[int, tree.Expression] = {f.id: f.ref for f in below.fields}
+        conditions = list[tree.Expression]()
         for part in reversed(between):
             if isinstance(part, algebra.Filter):
                 conditions.append(substitute(part.predicate, values))
@@ -113,14 +101,14 @@ class _Groups:
         )
         return algebra.Project(totals, (*(item.field.item for item in listed), *items))
 
-    def _of_keys(self, expression: Expression) -> Expression | None:
+    def _of_keys(self, expression: tree.Expression) -> tree.Expression | None:
         """Return an expression over keys of groups, as one over their rows; None for others."""
         keys = {item.field.id: item.expression for item in self.groups.keys}
         return substitute(expression, keys) if refs(expression) <= keys.keys() else None
 
     def _number(
-        self, measure: algebra.Measure, group: Expression
-    ) -> tuple[tuple[algebra.Measure, ...], Expression] | None:
+        self, measure: algebra.Measure, group: tree.Expression
+    ) -> tuple[tuple[algebra.Measure, ...], tree.Expression] | None:
         """Return the measures of rows, and the outer aggregate over them; None if it has none."""
         call = measure.call
         plain = not (call.distinct or call.clip or call.epsilon or call.order_by)
@@ -128,7 +116,7 @@ class _Groups:
         here = None if here is None else self._of_keys(here)
         if not plain or len(call.args) != 1 or (call.filter and here is None):
             return None
-        if isinstance(call.args[0], Star):
+        if isinstance(call.args[0], tree.Star):
             return self._of(measure, group, here) if call.function == "count" else None
         value = substitute(call.args[0], self.values)
         inner = [m.call for m in self.groups.measures if m.field.ref == value]
@@ -139,10 +127,10 @@ class _Groups:
     def _total(
         self,
         measure: algebra.Measure,
-        inner: AggregateCall,
-        group: Expression,
-        here: Expression | None,
-    ) -> tuple[tuple[algebra.Measure, ...], Expression] | None:
+        inner: tree.AggregateCall,
+        group: tree.Expression,
+        here: tree.Expression | None,
+    ) -> tuple[tuple[algebra.Measure, ...], tree.Expression] | None:
         call, arg = measure.call, inner.args[0]
         rows = both(tuple(c for c in (here, inner.filter) if c is not None))
         total = replace(inner, filter=rows)
@@ -158,46 +146,49 @@ class _Groups:
             case "avg", "sum" | "count":
                 parts, number = self._of(measure, group, there)
                 field = self.identities.field(measure.field.name, inner.type)
-                mean = scalar("div", Cast(field.ref, DOUBLE), number)
+                mean = tree.scalar("div", tree.Cast(field.ref, tree.DOUBLE), number)
                 measures = algebra.Measure(field, total), *parts
                 return measures, _typed(mean, measure.field)
             case _:
                 return None
 
     def _of(
-        self, measure: algebra.Measure, group: Expression, condition: Expression | None
-    ) -> tuple[tuple[algebra.Measure, ...], Expression]:
+        self, measure: algebra.Measure, group: tree.Expression, condition: tree.Expression | None
+    ) -> tuple[tuple[algebra.Measure, ...], tree.Expression]:
         """Return the number of groups with a row that meets the condition."""
         span = measure.call.span
-        call = AggregateCall("count", (group,), distinct=True, filter=condition, span=span)
+        call = tree.AggregateCall("count", (group,), distinct=True, filter=condition, span=span)
         kind = result_type("count", (type_of(group),))
         assert kind is not None
         field = self.identities.field(measure.field.name, kind)
         return (algebra.Measure(field, replace(call, type=kind)),), field.ref
 
-    def _counted(self, keys: tuple[Expression, ...]) -> Expression | None:
+    def _counted(self, keys: tuple[tree.Expression, ...]) -> tree.Expression | None:
         """Return an expression that is never NULL, with one value for each group."""
         if len(keys) == 1 and lacks_null(keys[0], self.groups.input, self.policy):
             return keys[0]
-        texts = [key for key in keys if type_of(key) == VARCHAR]
-        others = [key for key in keys if type_of(key) != VARCHAR]
+        texts = [key for key in keys if type_of(key) == tree.VARCHAR]
+        others = [key for key in keys if type_of(key) != tree.VARCHAR]
         if len(texts) > 1 or not all(type_of(key).kind in _ONE_TEXT for key in others):
             return None
-        empty, mark = Literal("", VARCHAR), Literal("|", VARCHAR)
-        parts = list[Expression]()
+        empty, mark = tree.Literal("", tree.VARCHAR), tree.Literal("|", tree.VARCHAR)
+        parts = list[tree.Expression]()
         for key in others:
-            parts += scalar("coalesce", Cast(key, VARCHAR), empty, kind=VARCHAR), mark
+            parts += (
+                tree.scalar("coalesce", tree.Cast(key, tree.VARCHAR), empty, kind=tree.VARCHAR),
+                mark,
+            )
         for key in texts:  # only the last part may have a mark within
-            marked = scalar("concat", mark, key, kind=VARCHAR)
-            parts.append(scalar("coalesce", marked, empty, kind=VARCHAR))
-        return scalar("concat", *parts, kind=VARCHAR)
+            marked = tree.scalar("concat", mark, key, kind=tree.VARCHAR)
+            parts.append(tree.scalar("coalesce", marked, empty, kind=tree.VARCHAR))
+        return tree.scalar("concat", *parts, kind=tree.VARCHAR)
 
 
-def _is_plain(call: AggregateCall) -> bool:
+def _is_plain(call: tree.AggregateCall) -> bool:
     """Test for an aggregate of one argument that counts all rows."""
     special = call.distinct or call.clip or call.epsilon or call.order_by
     return not special and len(call.args) == 1 and call.function in ("sum", "count", "min", "max")
 
 
-def _typed(value: Expression, field: algebra.Field) -> Expression:
-    return value if type_of(value) == field.type else Cast(value, field.type)
+def _typed(value: tree.Expression, field: algebra.Field) -> tree.Expression:
+    return value if type_of(value) == field.type else tree.Cast(value, field.type)

@@ -18,7 +18,7 @@ from dpsql.compiler.infer.column_facts import PublicData
 from dpsql.compiler.kernel.kernel import Kernel
 from dpsql.compiler.plan.private_plan import PrivateBlock, Tracked
 from dpsql.compiler.resolve.scopes import Identities
-from dpsql.compiler.track import join_order, per_unit, set_operations
+from dpsql.compiler.track import join_order, per_unit, same_unit_columns, set_operations
 from dpsql.compiler.track.asked_groups import only_asked
 from dpsql.compiler.track.blocks import Blocks, filtered, projected, still_padded
 from dpsql.compiler.track.grouping_sets import from_finest, one_by_one, sums_up
@@ -36,12 +36,6 @@ from dpsql.compiler.track.pairs import Pairs
 from dpsql.compiler.track.public_queries import PublicQueries
 from dpsql.compiler.track.released_lists import Domain, most_alike, require_all_groups
 from dpsql.compiler.track.repeatable import is_repeatable
-from dpsql.compiler.track.same_unit_columns import (
-    beside_links,
-    groups_that_meet,
-    scan_of_units,
-    unread_columns,
-)
 from dpsql.compiler.track.table_scans import private_scan, require_one_person
 from dpsql.compiler.track.uniqueness import key_within, keys_of
 from dpsql.compiler.track.units import Growth, Private, attach_unit, is_small, require_small
@@ -126,8 +120,8 @@ def track(
         public_queries=PublicQueries(policy, frequency, public.once, identities),
         blocks=Blocks(policy, identities),
         outermost=_outermost_limit(relation),
-        unread=unread_columns(relation) if twice else frozenset(),
-        beside=beside_links(relation, policy) if twice else frozenset(),
+        unread=same_unit_columns.unread_columns(relation) if twice else frozenset(),
+        beside=same_unit_columns.beside_links(relation, policy) if twice else frozenset(),
     )
     if empty_rows and tracker.shows_one_row_of_people():
         return Tracked(rowless(relation.fields), (), notices=(Withheld(policy.unit.table),))
@@ -249,7 +243,9 @@ class _Tracker:
             return _Open(scan)
         if not table.same_unit:
             return private_scan(scan, table, self.policy, self.identities)
-        return scan_of_units(scan, table, self.policy, self.identities, self.unread)
+        return same_unit_columns.scan_of_units(
+            scan, table, self.policy, self.identities, self.unread
+        )
 
     def _filter(self, relation: Filter) -> _Open | Private:
         source = self.track(with_join_conditions(relation.input, relation.predicate))
@@ -260,7 +256,7 @@ class _Tracker:
     def _join(self, join: Join) -> _Open | Private:
         if join.kind is JoinKind.RIGHT:
             join = replace(join, left=join.right, right=join.left, kind=JoinKind.LEFT)
-        join = groups_that_meet(join, self.beside)
+        join = same_unit_columns.groups_that_meet(join, self.beside)
         if join.kind in join_order.INNER:
             return self._inner(join)
         return self._joined(join, self.track(join.left), self.track(join.right))

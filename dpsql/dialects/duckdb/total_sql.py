@@ -5,13 +5,8 @@ Integers on a public lattice: PRIVACY.md R28.
 
 from __future__ import annotations
 
+from dpsql.compiler.plan import measurement_kinds
 from dpsql.compiler.plan.lattices import Lattice
-from dpsql.compiler.plan.measurement_kinds import (
-    DistinctSum,
-    Measurement,
-    ValueTotal,
-    clip_of_unit,
-)
 
 BIGINT_LIMIT = 2**62
 INTEGER_LIMIT = 2**31
@@ -19,7 +14,7 @@ MOST_DIGITS, NARROW_DIGITS = 38, 18
 """Digits of DuckDB's widest DECIMAL, and of the widest with 64 bits."""
 
 
-def row_value(part: ValueTotal, x: str) -> str:
+def row_value(part: measurement_kinds.ValueTotal, x: str) -> str:
     """Return SQL for a row's value, clamped, scaled, rounded half up and centred; NULL stays NULL
     (PRIVACY.md R28).
 
@@ -37,7 +32,7 @@ def row_value(part: ValueTotal, x: str) -> str:
     return f"{value} - ({part.centre})" if part.centre else value
 
 
-def unit_value(part: ValueTotal, x: str) -> str:
+def unit_value(part: measurement_kinds.ValueTotal, x: str) -> str:
     """Return SQL for a row's value in its unit's total: in 32 bits if its bounds allow, else
     `row_value`.
 
@@ -51,7 +46,7 @@ def unit_value(part: ValueTotal, x: str) -> str:
     return f"({value})::INTEGER" if narrow else value
 
 
-def weighed_value(part: ValueTotal, x: str, weight: str) -> str:
+def weighed_value(part: measurement_kinds.ValueTotal, x: str, weight: str) -> str:
     """Return SQL for a row's value as an integer times its weight."""
     value = row_integer(part, x)
     if part.centre and _is_decimal(part.lattice):
@@ -59,31 +54,31 @@ def weighed_value(part: ValueTotal, x: str, weight: str) -> str:
     return f"({value})::HUGEINT * {weight}"
 
 
-def distinct_value(part: DistinctSum, x: str) -> str:
+def distinct_value(part: measurement_kinds.DistinctSum, x: str) -> str:
     """Return SQL for a distinct value's contribution as an integer; NULL contributes nothing."""
     value = row_integer(part, x)
     return f"{value} - ({part.centre})" if part.centre and _is_decimal(part.lattice) else value
 
 
-def clipped_total(part: Measurement, total: str, *, whole: bool = False) -> str:
+def clipped_total(part: measurement_kinds.Measurement, total: str, *, whole: bool = False) -> str:
     """Return SQL for a unit's total in a group, a sum of `unit_value`, clipped and as an integer.
 
     A sum of `weighed_value` is an integer (`whole`) already.
     """
-    lower, upper = clip_of_unit(part)
-    if isinstance(part, ValueTotal) and _is_decimal(part.lattice) and not whole:
+    lower, upper = measurement_kinds.clip_of_unit(part)
+    if isinstance(part, measurement_kinds.ValueTotal) and _is_decimal(part.lattice) and not whole:
         return _decimal_integer(part, total, lower, upper)
     return f"({clamped(total, str(lower), str(upper))})::{_integer(lower, upper)}"
 
 
-def row_integer(part: ValueTotal, x: str) -> str:
+def row_integer(part: measurement_kinds.ValueTotal, x: str) -> str:
     """Return SQL for a row's value as an integer, clamped; NULL is NULL."""
     if not _is_decimal(part.lattice):
         return row_value(part, x)
     return _decimal_integer(part, x, part.lower, part.upper)
 
 
-def _decimal_integer(part: ValueTotal, x: str, lower: int, upper: int) -> str:
+def _decimal_integer(part: measurement_kinds.ValueTotal, x: str, lower: int, upper: int) -> str:
     """Return SQL for a DECIMAL, clamped, as its digits without the point."""
     clipped = f"({clamped(x, _decimal(lower, part), _decimal(upper, part))})"
     scale, integer = part.lattice.digits, _integer(lower, upper)
@@ -108,14 +103,14 @@ def _is_decimal(lattice: Lattice) -> bool:
     return lattice.base == 10 and lattice.digits > 0  # noqa: PLR2004
 
 
-def _decimal(value: int, part: ValueTotal) -> str:
+def _decimal(value: int, part: measurement_kinds.ValueTotal) -> str:
     scale = part.lattice.digits
     sign, digits = ("-" if value < 0 else ""), str(abs(value)).rjust(scale + 1, "0")
     precision = min(MOST_DIGITS, _digits(part, value))
     return f"'{sign}{digits[:-scale]}.{digits[-scale:]}'::DECIMAL({precision}, {scale})"
 
 
-def _digits(part: ValueTotal, *values: int) -> int:
+def _digits(part: measurement_kinds.ValueTotal, *values: int) -> int:
     return max(part.lattice.digits + 1, *(len(str(abs(value))) for value in values))
 
 

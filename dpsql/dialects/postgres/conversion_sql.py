@@ -5,15 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from dpsql.dialects.expression_printer import STORED_DIGITS
+from dpsql.dialects.postgres import number_sql
 from dpsql.dialects.postgres.constant_sql import COLLATE, type_sql
 from dpsql.dialects.postgres.lacking import lacking
-from dpsql.dialects.postgres.number_sql import (
-    COMPUTED_DIGITS,
-    double,
-    exact,
-    in_scale,
-    numeric,
-)
 from dpsql.dialects.sized_text import Sized
 from dpsql.dialects.sql_text import ATOM, CAST, LOOSE
 from dpsql.model.bound_parameters import endless_moment
@@ -42,7 +36,7 @@ def converted(arg: Sized, kind: SqlType, span: Span = NOWHERE) -> Sized:
 
 def _narrowed(arg: Sized, kind: SqlType) -> Sized:
     """Return an integer as BIGINT; NULL if it does not fit 64 bits."""
-    digits = COMPUTED_DIGITS if arg.digits is None else arg.digits
+    digits = number_sql.COMPUTED_DIGITS if arg.digits is None else arg.digits
     stored = digits == STORED_DIGITS and not arg.numeric
     if stored or (digits <= _SAFE_DIGITS and not arg.numeric):
         return arg
@@ -52,16 +46,16 @@ def _narrowed(arg: Sized, kind: SqlType) -> Sized:
 
 def _rounded(arg: Sized, kind: SqlType) -> Sized:
     """Return a DECIMAL as the nearest integer, halves away from zero."""
-    digits = COMPUTED_DIGITS if arg.digits is None else arg.digits
+    digits = number_sql.COMPUTED_DIGITS if arg.digits is None else arg.digits
     whole = Sized(f"round({arg.sql})", kind, digits=digits + 1, numeric=True)
     return _narrowed(whole, kind)
 
 
 def _to_decimal(arg: Sized, kind: SqlType) -> Sized:
-    digits = COMPUTED_DIGITS if arg.digits is None else arg.digits
+    digits = number_sql.COMPUTED_DIGITS if arg.digits is None else arg.digits
     same, fewer = arg.type.scale == kind.scale, arg.type.scale > kind.scale
-    sql = in_scale(numeric(arg), arg.type.scale, kind)
-    return exact(sql, kind, CAST if same else ATOM, digits + fewer)
+    sql = number_sql.in_scale(number_sql.numeric(arg), arg.type.scale, kind)
+    return number_sql.exact(sql, kind, CAST if same else ATOM, digits + fewer)
 
 
 def _from_double(arg: Sized, kind: SqlType) -> Sized:
@@ -102,8 +96,8 @@ _RULES: dict[tuple[Kind, Kind], _Rule] = {
     ),
     (Kind.INTEGER, Kind.DECIMAL): _to_decimal,
     (Kind.DECIMAL, Kind.DECIMAL): _to_decimal,
-    (Kind.INTEGER, Kind.DOUBLE): lambda arg, _kind: double(arg),
-    (Kind.DECIMAL, Kind.DOUBLE): lambda arg, _kind: double(arg),
+    (Kind.INTEGER, Kind.DOUBLE): lambda arg, _kind: number_sql.double(arg),
+    (Kind.DECIMAL, Kind.DOUBLE): lambda arg, _kind: number_sql.double(arg),
     (Kind.DATE, Kind.TIMESTAMP): _midnight,
     (Kind.TIMESTAMP, Kind.DATE): _plain,
     (Kind.TIMESTAMP, Kind.TIME): _plain,

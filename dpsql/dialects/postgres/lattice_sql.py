@@ -9,13 +9,8 @@ from __future__ import annotations
 
 from decimal import Decimal
 
+from dpsql.compiler.plan import measurement_kinds
 from dpsql.compiler.plan.lattices import Lattice
-from dpsql.compiler.plan.measurement_kinds import (
-    Measurement,
-    UnitCount,
-    ValueTotal,
-    clip_of_unit,
-)
 
 _BIGINT, _INTEGER = 2**62, 2**31
 _TINY = "float8 '1e-200'"
@@ -27,7 +22,7 @@ def is_decimal(lattice: Lattice) -> bool:
     return lattice.base == 10 and lattice.digits > 0  # noqa: PLR2004
 
 
-def row_value(part: ValueTotal, x: str) -> str:
+def row_value(part: measurement_kinds.ValueTotal, x: str) -> str:
     """Return SQL for a row's value, clamped, scaled, rounded half up and centred; NULL and NaN
     become NULL (PRIVACY.md R28).
 
@@ -41,7 +36,7 @@ def row_value(part: ValueTotal, x: str) -> str:
     return f"{value} - ({part.centre})" if part.centre else value
 
 
-def _steps(part: ValueTotal, x: str) -> str:
+def _steps(part: measurement_kinds.ValueTotal, x: str) -> str:
     if part.lattice.base != 2:  # noqa: PLR2004
         return clamped(x, str(part.lower), str(part.upper))
     lower, upper = (_double(float(b * part.lattice.step)) for b in (part.lower, part.upper))
@@ -52,7 +47,7 @@ def _steps(part: ValueTotal, x: str) -> str:
     return f"FLOOR({within} * {_double(2.0**part.lattice.digits)} + 0.5)"
 
 
-def row_integer(part: ValueTotal, x: str) -> str:
+def row_integer(part: measurement_kinds.ValueTotal, x: str) -> str:
     """Return SQL for a row's value as an integer, clamped, minus the centre; NULL and NaN are
     NULL.
     """
@@ -65,20 +60,20 @@ unit_value = row_value
 """Alias: a row has the same form in the total of one unit."""
 
 
-def weighed_value(part: ValueTotal, x: str, weight: str) -> str:
+def weighed_value(part: measurement_kinds.ValueTotal, x: str, weight: str) -> str:
     """Return SQL for a row's value as an integer times its weight."""
     return f"({row_integer(part, x)})::numeric * {weight}"
 
 
-def clipped_total(part: Measurement, total: str, *, whole: bool = False) -> str:
+def clipped_total(part: measurement_kinds.Measurement, total: str, *, whole: bool = False) -> str:
     """Return SQL for a unit's total in a group, a sum of `row_value`, clipped and as an integer.
 
     A sum of `weighed_value` is an integer (`whole`) already.
     """
-    if isinstance(part, UnitCount):
+    if isinstance(part, measurement_kinds.UnitCount):
         return total  # 1, or nothing
-    lower, upper = clip_of_unit(part)
-    if isinstance(part, ValueTotal) and is_decimal(part.lattice) and not whole:
+    lower, upper = measurement_kinds.clip_of_unit(part)
+    if isinstance(part, measurement_kinds.ValueTotal) and is_decimal(part.lattice) and not whole:
         total = as_integer(part.lattice, total)
     return f"({clamped(total, str(lower), str(upper))})::{_integer(lower, upper)}"
 
@@ -97,7 +92,7 @@ def _cases(x: str, lower: str, upper: str) -> str:
     return f"WHEN {x} < {lower} THEN {lower} WHEN {x} > {upper} THEN {upper} ELSE {x} END"
 
 
-def _decimal(value: int, part: ValueTotal) -> str:
+def _decimal(value: int, part: measurement_kinds.ValueTotal) -> str:
     return f"{Decimal(f'{value}E-{part.lattice.digits}'):f}"
 
 

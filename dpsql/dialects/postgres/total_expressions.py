@@ -25,16 +25,12 @@ from dpsql.dialects.postgres.function_sql import FUNCTIONS
 from dpsql.dialects.postgres.lacking import lacking
 from dpsql.dialects.postgres.number_sql import COMPUTED_DIGITS
 from dpsql.dialects.sized_text import Sized
+from dpsql.model import tree
 from dpsql.model.errors import Refused
-from dpsql.model.tree import (
-    Expression,
-    Literal,
-    Span,
-    SqlType,
-)
+from dpsql.model.tree import Literal
 
 
-def expression(e: Expression, column: Column) -> str:
+def expression(e: tree.Expression, column: Column) -> str:
     """Return the SQL of a resolved expression; `column` returns the text of a column.
 
     Raises `Refused` for constructs without a form on PostgreSQL that cannot raise.
@@ -55,11 +51,11 @@ class PostgresExpressions(ExpressionPrinter):
     def constant(self, literal: Literal) -> str:
         return constant(literal)
 
-    def converted(self, arg: Sized, kind: SqlType, span: Span) -> Sized:
+    def converted(self, arg: Sized, kind: tree.SqlType, span: tree.Span) -> Sized:
         return converted(arg, kind, span)
 
     def without_nan(self, sql: str) -> str:
         return f"NULLIF({sql}, 'NaN')"
 
-    def lacking(self, construct: str, span: Span) -> Refused:
+    def lacking(self, construct: str, span: tree.Span) -> Refused:
         return lacking(construct, span)

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from dpsql.dialects.reading import function_names
+from dpsql.dialects.reading import function_names, time_calls
 from dpsql.dialects.reading.arrays import ARRAY_CALLS, array_call, is_list, is_quantified
 from dpsql.dialects.reading.function_names import aggregate
 from dpsql.dialects.reading.interval_literals import duration_of, value_of
@@ -20,12 +20,6 @@ from dpsql.dialects.reading.nodes import PRECISE, Origin, name_of, spoken, value
 from dpsql.dialects.reading.other_meanings import AVERAGES, name_here, read_as_there
 from dpsql.dialects.reading.request_options import Named
 from dpsql.dialects.reading.series import SERIES
-from dpsql.dialects.reading.time_calls import (
-    TIME_CALLS,
-    part_of,
-    standard_part,
-    truncated_in_zone,
-)
 from dpsql.dialects.reading.tokens import FUNCTION
 from dpsql.dialects.reading.value_parts import steps_of
 from dpsql.dialects.reading.window_frames import Read, sort_keys, window_of
@@ -121,8 +115,8 @@ def anonymous(node: exp.Expression, origin: Origin, read: Read) -> Expression:
     special = _special(name, args, node, origin, read)
     if special is not None:
         return special
-    if name in TIME_CALLS:
-        return TIME_CALLS[name](node, args, origin, read)
+    if name in time_calls.TIME_CALLS:
+        return time_calls.TIME_CALLS[name](node, args, origin, read)
     if aggregate(name) or name in _WRITTEN_OUT:
         return _aggregates(node, origin, read)
     values = tuple(read(arg, origin) for arg in _plain_arguments(name, args, origin.span(node)))
@@ -136,7 +130,7 @@ def anonymous(node: exp.Expression, origin: Origin, read: Read) -> Expression:
         return replace(call, args=tuple(_or_empty(value) for value in values))
     if name in function_names.PART_FUNCTIONS:
         _check_count(function_names.FunctionName(name, 1, 1), call)
-        return part_of(function_names.PART_FUNCTIONS[name], values[0], call.span)
+        return time_calls.part_of(function_names.PART_FUNCTIONS[name], values[0], call.span)
     if name in function_names.WINDOWS:
         raise origin.refusal(node, f"{name.upper()} without OVER")
     exact = not values or (name in PRECISE and len(values) == 1 and isinstance(values[0], Literal))
@@ -154,7 +148,7 @@ def anonymous(node: exp.Expression, origin: Origin, read: Read) -> Expression:
         _check_count(row, call)
     call = _completed(name, replace(call, function=row.function))
     call = _with_part(call, origin, node) if row.function in _OF_PARTS else call
-    return truncated_in_zone(call, origin, node) if zoned else call
+    return time_calls.truncated_in_zone(call, origin, node) if zoned else call
 
 
 def _special(
@@ -232,9 +226,9 @@ def _with_part(call: Call, origin: Origin, node: exp.Expression) -> Call:
     part, *values = call.args
     if not (isinstance(part, Literal) and isinstance(part.value, str)):
         raise origin.refusal(node, f"{call.function.upper()} of a computed part")
-    name = standard_part(part.value)
+    name = time_calls.standard_part(part.value)
     if call.function == "extract":
-        return part_of(name, values[0], call.span)
+        return time_calls.part_of(name, values[0], call.span)
     if call.function == "date_trunc" and name in _LONG and origin.dialect == "postgres":
         raise origin.refusal(node, f"DATE_TRUNC to a {name}, which engines count differently")
     return replace(call, args=(Literal(name, VARCHAR, part.span), *values))

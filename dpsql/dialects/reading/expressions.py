@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 
 from sqlglot import exp
 
+from dpsql.dialects.reading import other_meanings
 from dpsql.dialects.reading.arrays import among, containment, is_quantified, quantified, unnested
 from dpsql.dialects.reading.calls import anonymous, filtered, trim, window, within_group
 from dpsql.dialects.reading.function_names import refusal_of
@@ -14,15 +15,6 @@ from dpsql.dialects.reading.interval_literals import duration_of, later, opposit
 from dpsql.dialects.reading.literals import cast_type, casted, literal, negative
 from dpsql.dialects.reading.nodes import Origin, name_of, placeholder_of, schema_of, values_of_row
 from dpsql.dialects.reading.other_dialects import OTHERS
-from dpsql.dialects.reading.other_meanings import (
-    clock_of,
-    equated_there,
-    part_of_text,
-    part_there,
-    pattern_there,
-    sign_there,
-    sum_there,
-)
 from dpsql.dialects.reading.time_calls import in_zone, part_of, standard_part
 from dpsql.dialects.reading.tokens import FUNCTION
 from dpsql.dialects.reading.window_frames import Read
@@ -63,7 +55,7 @@ def _binary(function: str) -> Callable[[exp.Expression, Origin], Expression]:
             return quantified(function, expression(left, origin), right, origin, expression)
         args = expression(left, origin), expression(right, origin)
         if function == "ne":
-            return equated_there(function, args, origin, origin.span(node))
+            return other_meanings.equated_there(function, args, origin, origin.span(node))
         return Call(function, args, span=origin.span(node))
 
     return handle
@@ -86,7 +78,7 @@ def _sum(function: str) -> Callable[[exp.Expression, Origin], Expression]:
         if step is not None:
             return later(expression(right, origin), step, span)
         args = expression(left, origin), expression(right, origin)
-        return sum_there(function, args, origin, span)
+        return other_meanings.sum_there(function, args, origin, span)
 
     return handle
 
@@ -115,7 +107,7 @@ def _pattern(function: str) -> Callable[[exp.Expression, Origin], Expression]:
         if is_quantified(right):
             tested = expression(left, origin)
             return quantified(function, tested, right, origin, expression, negate=bool(negate))
-        pattern = pattern_there(expression(right, origin), node, origin)
+        pattern = other_meanings.pattern_there(expression(right, origin), node, origin)
         args = expression(left, origin), pattern
         return _not_if(negate, Call(function, args, span=origin.span(node)))
 
@@ -147,7 +139,9 @@ def _division(node: exp.Expression, origin: Origin) -> Expression:
     """Return `/`: of floats in DuckDB, of integers in Postgres if both sides are."""
     left, right, _typed, _safe = origin.take(node, "this", "expression", "typed", "safe")
     args = expression(left, origin), expression(right, origin)
-    function = "pg_div" if origin.dialect == "postgres" else sign_there("div", origin)
+    function = (
+        "pg_div" if origin.dialect == "postgres" else other_meanings.sign_there("div", origin)
+    )
     return Call(function, args, span=origin.span(node))
 
 
@@ -288,7 +282,7 @@ def _in(node: exp.Expression, origin: Origin) -> Expression:
         matches = tuple(_same_row(this, member, node, origin) for member in members)
         return matches[0] if len(matches) == 1 else Call("or", matches, span=origin.span(node))
     args = tuple(expression(e, origin) for e in (this, *members))
-    return equated_there("in", args, origin, origin.span(node))
+    return other_meanings.equated_there("in", args, origin, origin.span(node))
 
 
 def _row(node: exp.Expression, origin: Origin) -> Expression:
@@ -310,7 +304,9 @@ def _same_row(
         raise Refused(Reason.SYNTAX, origin.span(node), why="the rows differ in length")
     span = origin.span(node)
     equal = tuple(
-        equated_there("eq", (expression(a, origin), expression(b, origin)), origin, span)
+        other_meanings.equated_there(
+            "eq", (expression(a, origin), expression(b, origin)), origin, span
+        )
         for a, b in zip(ours, theirs, strict=True)
     )
     return equal[0] if len(equal) == 1 else Call("and", equal, span=span)
@@ -334,7 +330,7 @@ def _equality(node: exp.Expression, origin: Origin) -> Expression:
     if is_quantified(right):
         return quantified("eq", expression(left, origin), right, origin, expression)
     args = expression(left, origin), expression(right, origin)
-    return equated_there("eq", args, origin, origin.span(node))
+    return other_meanings.equated_there("eq", args, origin, origin.span(node))
 
 
 def _between(node: exp.Expression, origin: Origin) -> Expression:
@@ -362,7 +358,7 @@ def _case(node: exp.Expression, origin: Origin) -> Expression:
         condition, value = origin.take(branch, "this", "true")
         when = expression(condition, origin)
         pair = None if tested is None else (tested, when)
-        args.append(equated_there("eq", pair, origin, when.span) if pair else when)
+        args.append(other_meanings.equated_there("eq", pair, origin, when.span) if pair else when)
         args.append(expression(value, origin))
     args.append(Literal(None, NULL, span) if default is None else expression(default, origin))
     return Call("case", tuple(args), span=span)
@@ -395,7 +391,7 @@ def _extract(node: exp.Expression, origin: Origin) -> Expression:
     if not isinstance(part, exp.Var | exp.Literal):
         raise origin.refusal(node, "EXTRACT of a computed part")
     written = str(origin.take(part, "this", "is_string")[0])
-    name = part_there(standard_part(written), node, origin)
+    name = other_meanings.part_there(standard_part(written), node, origin)
     return part_of(name, expression(this, origin), origin.span(node))
 
 
@@ -405,7 +401,7 @@ def _substring(node: exp.Expression, origin: Origin) -> Expression:
     values = [expression(text, origin), first]
     values += [] if length is None else [expression(length, origin)]
     if origin.dialect in OTHERS:
-        return part_of_text(values, node, origin)
+        return other_meanings.part_of_text(values, node, origin)
     return Call("substring", tuple(values), span=origin.span(node))
 
 
@@ -428,7 +424,7 @@ def _column(node: exp.Expression, origin: Origin) -> Expression:
         return bound(origin.parameters[number], origin.span(node))
     if isinstance(this, exp.Identifier) and not this.quoted and this.name.startswith(FUNCTION):
         name = this.name.removeprefix(FUNCTION).lower()
-        clock = clock_of(name, origin.dialect)
+        clock = other_meanings.clock_of(name, origin.dialect)
         reading = None if clock is None else origin.clock_reading(clock, origin.span(node))
         if reading is not None:
             return reading

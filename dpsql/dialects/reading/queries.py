@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
+from dpsql.dialects.reading import sources
 from dpsql.dialects.reading.array_tokens import LIST
 from dpsql.dialects.reading.arrays import is_list, members
 from dpsql.dialects.reading.calls import list_value
@@ -18,13 +19,6 @@ from dpsql.dialects.reading.other_meanings import assigned_name
 from dpsql.dialects.reading.pivots import pivoted
 from dpsql.dialects.reading.postgres_names import figure_name
 from dpsql.dialects.reading.range_lists import is_ranges, ranges
-from dpsql.dialects.reading.sources import (
-    alias_of,
-    is_series,
-    relation,
-    rows_of,
-    source,
-)
 from dpsql.dialects.reading.window_frames import definitions, sort_keys, with_windows
 from dpsql.dialects.reading.written_names import describe_column
 from dpsql.model import tree
@@ -77,9 +71,11 @@ def query(node: exp.Expression, origin: Origin) -> tree.Query:
             (inner,) = origin.take(node, "this")
             return query(inner, origin)
         case exp.Values():
-            return tree.Select((tree.SelectItem(tree.Star(None)),), relation(node, origin, query))
+            return tree.Select(
+                (tree.SelectItem(tree.Star(None)),), sources.relation(node, origin, query)
+            )
         case exp.Pivot():
-            return pivoted(node, relation(node.this, origin, query), origin)
+            return pivoted(node, sources.relation(node.this, origin, query), origin)
         case _:
             is_statement = isinstance(node, exp.Command | exp.DDL | exp.DML)
             raise origin.refusal(node, "a statement in a query" if is_statement else None)
@@ -90,7 +86,7 @@ def _select(node: exp.Select, origin: Origin) -> tree.Select:
     if not taken["expressions"]:
         raise Refused(Reason.SYNTAX, origin.span(node), why="nothing is selected")
     keys = _distinct_on(taken["distinct"], origin)
-    rows = source(taken["from_"] or taken["from"], taken["joins"] or [], origin, query)
+    rows = sources.source(taken["from_"] or taken["from"], taken["joins"] or [], origin, query)
     rows = rows or _series_among(node, origin)
     group_by, sets = groups(taken["group"], origin, expression)
     listed = taken["expressions"]
@@ -124,13 +120,13 @@ def _series_among(select: exp.Select, origin: Origin) -> tree.ValuesList | None:
     series = [
         call
         for call in calls
-        if is_series(call, origin)
-        and not is_series(call.parent, origin)
+        if sources.is_series(call, origin)
+        and not sources.is_series(call.parent, origin)
         and call.parent_select is select
     ]
     if len(series) != 1:
         return None
-    rows = rows_of(series[0], origin)
+    rows = sources.rows_of(series[0], origin)
     origin.rows[id(series[0])] = rows.names[0]
     return rows
 
@@ -292,7 +288,7 @@ def _common_table(node: exp.Expression, origin: Origin, *, recursive: bool) -> t
         raise origin.refusal(node)
     # MATERIALIZED is a hint about speed.
     this, alias, _materialized = origin.take(node, "this", "alias", "materialized")
-    name, columns = alias_of(alias, origin)
+    name, columns = sources.alias_of(alias, origin)
     if name is None:
         raise origin.refusal(node, "WITH without a name")
     return tree.CommonTable(name, query(this, origin), columns, recursive)

@@ -20,13 +20,7 @@ from typing import Any
 from dpsql.engines.duckdb.files import CannotOpen
 from dpsql.engines.duckdb.parquet_statistics import require_true_statistics_of
 from dpsql.engines.reading_worker import CannotRead, DataMoved
-from dpsql.engines.spark.spark_server import (
-    Signature,
-    SparkSettings,
-    is_open,
-    parquet_files,
-    stamp_files,
-)
+from dpsql.engines.spark import spark_server
 from dpsql.engines.spark.statements import KEY, in_backticks
 
 TAG = "dpsql"
@@ -112,10 +106,12 @@ _TRUSTED = (
 class SparkReading:
     """One session over the files of the settings. Raises `CannotRead`."""
 
-    def __init__(self, settings: SparkSettings, shared: Signature | None = None) -> None:
+    def __init__(
+        self, settings: spark_server.SparkSettings, shared: spark_server.Signature | None = None
+    ) -> None:
         self._settings = settings
         try:
-            self.accepted = stamp_files(settings.files)
+            self.accepted = spark_server.stamp_files(settings.files)
         except OSError:
             raise CannotRead("missing") from None
         if shared is not None and shared != self.accepted:
@@ -131,7 +127,7 @@ class SparkReading:
     def same(self) -> None:
         """Raise `DataMoved` if the files are not those that were opened."""
         try:
-            now = stamp_files(self._settings.files)
+            now = spark_server.stamp_files(self._settings.files)
         except OSError:
             now = ()
         if now != self.accepted:
@@ -171,7 +167,7 @@ class SparkReading:
         if any(counts):
             raise CannotRead("values")
         try:
-            require_true_statistics_of(parquet_files(path))
+            require_true_statistics_of(spark_server.parquet_files(path))
         except CannotOpen as error:
             raise CannotRead(error.why) from None
 
@@ -206,11 +202,11 @@ def _query(session: Any, sql: str, parameters: Mapping[str, str]) -> Any:
     return DataFrame(Query(sql), session)
 
 
-def _connected(settings: SparkSettings) -> Any:
+def _connected(settings: spark_server.SparkSettings) -> Any:
     token = settings.token
     if settings.token_file:
         path = Path(settings.token_file).expanduser()
-        if is_open(path):
+        if spark_server.is_open(path):
             raise CannotRead("open")
         token = path.read_text().strip()
     url = settings.url

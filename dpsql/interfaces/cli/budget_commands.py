@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from dpsql import ledgers
 from dpsql.engines import Stop
 from dpsql.interfaces import records
 from dpsql.interfaces.amounts import loss_text, plain
@@ -21,18 +22,6 @@ from dpsql.interfaces.cli.output import output
 from dpsql.interfaces.cli.terminal import columns, encodable, note
 from dpsql.interfaces.messages import printable
 from dpsql.interfaces.tables import table
-from dpsql.ledgers import (
-    Ceiling,
-    Charged,
-    CurrentWindow,
-    Entry,
-    Inquiry,
-    OwnerAct,
-    SharedAnswer,
-    Stopped,
-    altered,
-    removed,
-)
 from dpsql.model.dataclass import replace
 from dpsql.model.delegation import chain_text
 from dpsql.model.errors import DpsqlError
@@ -74,8 +63,8 @@ def budget(
         before, stopped = proxy.ledger.confirmed(), proxy.ledger.stopped()
         waiting = waiting_windows(proxy)
         changed, gone = (
-            altered(before, _ceilings(proxy)),
-            removed(before, _ceilings(proxy)),
+            ledgers.altered(before, _ceilings(proxy)),
+            ledgers.removed(before, _ceilings(proxy)),
         )
     click.echo(text)
     note_unnamed(unnamed)
@@ -98,7 +87,7 @@ def _note_limits(changed: Sequence[str], gone: Sequence[str]) -> None:
         )
 
 
-def _note_waiting(waiting: Sequence[CurrentWindow]) -> None:
+def _note_waiting(waiting: Sequence[ledgers.CurrentWindow]) -> None:
     for each in waiting:
         note(
             f"notice: the clock says another {each.renews.renews} ({each.renews.zone}) than "
@@ -127,7 +116,7 @@ def confirm(settings: options.CommandSettings, *, clock: bool, reason: str) -> N
         ledger, limits = proxy.ledger, {c.title: c for c in _ceilings(proxy)}
         units = {pot.title: pot.budget.accountant for pot in proxy.standings()}
         before, present = ledger.confirmed(), tuple(limits.values())
-        changed, gone = altered(before, present), removed(before, present)
+        changed, gone = ledgers.altered(before, present), ledgers.removed(before, present)
         for title in changed:
             ledger.confirm(limits[title], reason)
         for title in gone:
@@ -165,13 +154,13 @@ def _confirm_clock(settings: options.CommandSettings, reason: str) -> None:
         note("The windows are those of this machine's clock: nothing was changed.")
 
 
-def _ceilings(proxy: Proxy) -> tuple[Ceiling, ...]:
+def _ceilings(proxy: Proxy) -> tuple[ledgers.Ceiling, ...]:
     from dpsql.preparation.question import ceilings  # noqa: PLC0415
 
     return ceilings(proxy.policy)
 
 
-def _covering(ceiling: Ceiling, accountant: str | None) -> str:
+def _covering(ceiling: ledgers.Ceiling, accountant: str | None) -> str:
     """Return the limit of a ceiling, with its analysts unless it covers all."""
     most = loss_text(ceiling.most, accountant)
     whom = "" if ceiling.analysts is None else f" of {', '.join(sorted(ceiling.analysts))}"
@@ -187,7 +176,7 @@ def _covering(ceiling: Ceiling, accountant: str | None) -> str:
 def stop(settings: options.CommandSettings, name: str, *, reason: str) -> None:
     """Charge nothing more to budget NAME until it is resumed; remembered answers stay free."""
     with _ledger_of(settings, budget=name) as ledger:
-        ledger.stop(Stopped(name, None), reason)
+        ledger.stop(ledgers.Stopped(name, None), reason)
     note(f"Nothing is charged to {printable(name)} any more.")
 
 
@@ -198,7 +187,7 @@ def stop(settings: options.CommandSettings, name: str, *, reason: str) -> None:
 def resume_budget(settings: options.CommandSettings, name: str, *, reason: str) -> None:
     """Lift the stop of budget NAME."""
     with _ledger_of(settings, budget=name) as ledger:
-        ledger.resume(Stopped(name, None), reason)
+        ledger.resume(ledgers.Stopped(name, None), reason)
     note(f"{printable(name)} is charged again.")
 
 
@@ -226,7 +215,7 @@ def _accept(policy: str) -> None:
     note("The ledger is accepted as it is now.")
 
 
-def note_unnamed(pots: Sequence[Charged]) -> None:
+def note_unnamed(pots: Sequence[ledgers.Charged]) -> None:
     """Show losses that were charged to budgets missing in the policy."""
     for pot in pots:
         spent = loss_text(pot.spent, pot.accountant)
@@ -263,7 +252,7 @@ def note_lapsed_facts() -> None:
     )
 
 
-def _name(whom: Stopped) -> str:
+def _name(whom: ledgers.Stopped) -> str:
     return whom.analyst or f"budget {whom.budget}"
 
 
@@ -351,7 +340,7 @@ def charges_text(proxy: Proxy, analyst: str) -> str:
 
 
 def _charge_rows(
-    proxy: Proxy, analyst: str | None, charges: Sequence[Entry]
+    proxy: Proxy, analyst: str | None, charges: Sequence[ledgers.Entry]
 ) -> list[tuple[Any, ...]]:
     """Return the rows of charges as an analyst may see them; the owner (None) sees all."""
     agents, may_read = proxy.ledger.delegations(), dict[str, bool]()
@@ -365,7 +354,7 @@ def _charge_rows(
     return rows
 
 
-def _may_read(proxy: Proxy, analyst: str, entry: Entry) -> bool:
+def _may_read(proxy: Proxy, analyst: str, entry: ledgers.Entry) -> bool:
     """Test whether an analyst's roles grant all that the text of an entry names, by now.
 
     In doubt they do not (PRIVACY.md R105).
@@ -386,7 +375,7 @@ def _may_read(proxy: Proxy, analyst: str, entry: Entry) -> bool:
 
 
 def _share_rows(
-    proxy: Proxy, analyst: str | None, shares: Sequence[SharedAnswer]
+    proxy: Proxy, analyst: str | None, shares: Sequence[ledgers.SharedAnswer]
 ) -> list[tuple[Any, ...]]:
     """Return the rows of shared answers, without names of cubes for an analyst with roles."""
     agents, rows = proxy.ledger.delegations(), list[tuple[Any, ...]]()
@@ -397,7 +386,7 @@ def _share_rows(
     return rows
 
 
-def _withheld(entry: Entry) -> Inquiry:
+def _withheld(entry: ledgers.Entry) -> ledgers.Inquiry:
     return replace(entry.inquiry, sql="(not shown: a role does not grant what it names)")
 
 
@@ -441,7 +430,7 @@ def _cell(value: Any) -> str:
     return "" if value is None else " ".join(str(value).split())
 
 
-def _charge_row(entry: Entry, agents: Mapping[str, Delegation]) -> tuple[Any, ...]:
+def _charge_row(entry: ledgers.Entry, agents: Mapping[str, Delegation]) -> tuple[Any, ...]:
     inquiry, loss = entry.inquiry, entry.loss
     # Dropping a name is recorded, but nothing is measured for it.
     epsilon = entry.epsilon if entry.event.parts or loss.amount else None
@@ -468,7 +457,7 @@ def _charge_row(entry: Entry, agents: Mapping[str, Delegation]) -> tuple[Any, ..
     )
 
 
-def _share_row(share: SharedAnswer, agents: Mapping[str, Delegation]) -> tuple[Any, ...]:
+def _share_row(share: ledgers.SharedAnswer, agents: Mapping[str, Delegation]) -> tuple[Any, ...]:
     """Return the row of a shared answer. It has no charge, since the budget pays only once."""
     had = f"shared by {', '.join(share.before)}"
     query: str | None = share.query_id
@@ -489,7 +478,7 @@ def _share_row(share: SharedAnswer, agents: Mapping[str, Delegation]) -> tuple[A
     )
 
 
-def _act_row(act: OwnerAct) -> tuple[Any, ...]:
+def _act_row(act: ledgers.OwnerAct) -> tuple[Any, ...]:
     most = None if act.limit is None else Decimal(act.limit.amount).scaleb(-9)
     delta = None if act.limit is None else Decimal(act.limit.delta).scaleb(-18)
     where = act.time, act.what, "owner", None, None, act.about

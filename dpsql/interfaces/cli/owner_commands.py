@@ -10,13 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from dpsql.interfaces.cli import budget_commands
 from dpsql.interfaces.cli.ask import read_sql
-from dpsql.interfaces.cli.budget_commands import (
-    note_lapsed_facts,
-    note_unnamed,
-    note_unused_store,
-    warn_of_lapsed_facts,
-)
 from dpsql.interfaces.cli.options import CommandSettings, with_policy, written_as
 from dpsql.interfaces.cli.terminal import Bar, interruptible, note
 from dpsql.interfaces.messages import describe, printable
@@ -53,7 +48,7 @@ def refresh(settings: CommandSettings, *, record: bool, periods: str | None) -> 
             proxy.refresh(names)
             click.echo(f"new data of {', '.join(names)}")
             if not record:
-                warn_of_lapsed_facts(proxy)
+                budget_commands.warn_of_lapsed_facts(proxy)
     if record:
         checked = _checked(settings.policy, record=True, refresh=periods is None)
         _show(settings.policy, checked.reviews)
@@ -61,7 +56,7 @@ def refresh(settings: CommandSettings, *, record: bool, periods: str | None) -> 
     elif periods is None:
         with settings.open(settings.policy) as proxy:
             click.echo(f"data version {proxy.refresh()}")
-            warn_of_lapsed_facts(proxy)
+            budget_commands.warn_of_lapsed_facts(proxy)
 
 
 @click.command()
@@ -91,7 +86,7 @@ def check(
     if record:
         note("The facts that the data confirms are recorded, until it changes.")
     if checked.facts_lapsed:
-        note_lapsed_facts()
+        budget_commands.note_lapsed_facts()
     elif checked.unrecorded:
         note(
             f"Facts such as unique keys hold in the data and are not recorded ("
@@ -99,8 +94,8 @@ def check(
             "dpsql check --record"
         )
     if checked.store_unused:
-        note_unused_store()
-    note_unnamed(unnamed_budgets_of(settings.policy))
+        budget_commands.note_unused_store()
+    budget_commands.note_unnamed(unnamed_budgets_of(settings.policy))
     if any(review.fails for review in checked.reviews):
         raise click.exceptions.Exit(ExitCode.BAD_INPUT)
     accepted = any(review.accepted for review in checked.reviews)

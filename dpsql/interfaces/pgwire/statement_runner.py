@@ -35,6 +35,7 @@ from dpsql.dialects.statements.commands import (
 )
 from dpsql.dialects.statements.statement_table import session_command
 from dpsql.engines import Stop
+from dpsql.interfaces.pgwire import session_state
 from dpsql.interfaces.pgwire.answers import Answers, placed
 from dpsql.interfaces.pgwire.faults import Fault
 from dpsql.interfaces.pgwire.kept_bytes import KeptItems
@@ -45,11 +46,6 @@ from dpsql.interfaces.pgwire.portals import (
     Result,
     keep_statements,
     moves_back,
-)
-from dpsql.interfaces.pgwire.session_state import (
-    change_settings,
-    change_transaction,
-    setting_columns,
 )
 from dpsql.interfaces.pgwire.session_views import created, expanded
 from dpsql.interfaces.pgwire.transactions import BROKEN, IDLE, Transaction
@@ -119,7 +115,7 @@ class Runner:
             case SetConfig(column=column):
                 return (WireColumn(column, type_oids.TEXT),)
             case Show(name=name):
-                return setting_columns(name)
+                return session_state.setting_columns(name)
             case Fetch(cursor=name, move=False):
                 return self._cursor(name).prepared.columns
             case ExecutePrepared(name=name):
@@ -165,9 +161,9 @@ class Runner:
             case Ask(piece=piece):
                 return self._ask(piece, values, stop)
             case Begin() | Finish() | Savepoint() | ReleaseSavepoint():
-                return change_transaction(self.transaction, command)
+                return session_state.change_transaction(self.transaction, command)
             case SetTransaction() | SetValue() | SetConfig() | Reset() | Show():
-                return change_settings(self.transaction, command)
+                return session_state.change_settings(self.transaction, command)
             case Discard(what=what):
                 return self._discard(what)
             case CreateView() | DropViews():

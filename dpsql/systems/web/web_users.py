@@ -16,15 +16,9 @@ from typing import NoReturn
 from weakref import WeakValueDictionary
 
 from dpsql.interfaces.hosts import place_of
+from dpsql.interfaces.pgwire import login_file
 from dpsql.interfaces.pgwire.admission import Failures
 from dpsql.interfaces.pgwire.bearer_tokens import LONGEST_TOKEN, TokenLogin, TokenRefused
-from dpsql.interfaces.pgwire.login_file import (
-    Users,
-    UsersFile,
-    Verifier,
-    is_password,
-    nobody,
-)
 from dpsql.interfaces.pgwire.present import Present
 from dpsql.interfaces.pgwire.telemetry import Telemetry
 from dpsql.interfaces.pgwire.token_entrance import report_refused_token
@@ -61,7 +55,7 @@ class _Token:
 
     user: str
     until: float
-    verifier: Verifier
+    verifier: login_file.Verifier
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +84,7 @@ class WebUsers:
     clock: Callable[[], float] = monotonic
     _secret: bytes = field(default_factory=lambda: secrets.token_bytes(32))
     _tokens: dict[bytes, _Token] = field(default_factory=dict)
-    _passwords: dict[bytes, Verifier] = field(default_factory=dict)
+    _passwords: dict[bytes, login_file.Verifier] = field(default_factory=dict)
     _checks: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary)
 
     async def identify(self, headers: Mapping[str, str], address: str) -> WebLogin:
@@ -117,7 +111,7 @@ class WebUsers:
         """
         users = await asyncio.to_thread(self.present().users)
         verifier = await asyncio.to_thread(self.present().credential, users, user)
-        if not isinstance(verifier, Verifier):
+        if not isinstance(verifier, login_file.Verifier):
             raise login_problem()
         now = self.clock()
         self._tokens = {key: entry for key, entry in self._tokens.items() if entry.until > now}
@@ -128,7 +122,7 @@ class WebUsers:
         self._tokens[self._digest(token)] = _Token(user, now + TOKEN_SECONDS, verifier)
         return token
 
-    async def _token_login(self, token: str, users: Users, address: str) -> TokenLogin:
+    async def _token_login(self, token: str, users: login_file.Users, address: str) -> TokenLogin:
         try:
             return await asyncio.to_thread(self.present().token_login, users, token)
         except TokenRefused as refused:
@@ -145,7 +139,7 @@ class WebUsers:
             raise login_problem()
         return issued.user
 
-    async def _check_password(self, given: str, users: Users, address: str) -> str:
+    async def _check_password(self, given: str, users: login_file.Users, address: str) -> str:
         try:
             text = base64.b64decode(given, validate=True).decode()
         except (binascii.Error, ValueError):
@@ -158,19 +152,21 @@ class WebUsers:
             if not self.failures.may_try(address, name):
                 title = "Too many logins have failed; wait a minute."
                 raise Problem(429, "too-many-logins", title, headers={"retry-after": "60"})
-            if isinstance(own, Verifier) and self._passwords.get(key) == own:
+            if isinstance(own, login_file.Verifier) and self._passwords.get(key) == own:
                 return name
-            secret = users.secret if isinstance(users, UsersFile) else b""
-            verifier = own if isinstance(own, Verifier) else nobody(name, secret)
-            is_right = await asyncio.to_thread(is_password, password, verifier)
-            if not isinstance(own, Verifier) or not is_right:
+            secret = users.secret if isinstance(users, login_file.UsersFile) else b""
+            verifier = (
+                own if isinstance(own, login_file.Verifier) else login_file.nobody(name, secret)
+            )
+            is_right = await asyncio.to_thread(login_file.is_password, password, verifier)
+            if not isinstance(own, login_file.Verifier) or not is_right:
                 self._fail(name, users, address)
         while len(self._passwords) >= _MOST_PASSWORDS:
             del self._passwords[next(iter(self._passwords))]
         self._passwords[key] = own
         return name
 
-    def _fail(self, name: str, users: Users, address: str) -> NoReturn:
+    def _fail(self, name: str, users: login_file.Users, address: str) -> NoReturn:
         self.failures.failed(address, name)
         self.telemetry.count("failed_logins")
         known_name = name if name in users else "?"  # other names may be a token

@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from dpsql.interfaces.pgwire.catalogue.translation import casts, oids
+from dpsql.interfaces.pgwire.catalogue.translation import casts, oids, pg_functions
 from dpsql.interfaces.pgwire.catalogue.translation.pg_expressions import (
     CONSTANTS,
     SCHEMAS,
@@ -19,13 +19,6 @@ from dpsql.interfaces.pgwire.catalogue.translation.pg_expressions import (
     direction,
     expression,
     ordered,
-)
-from dpsql.interfaces.pgwire.catalogue.translation.pg_functions import (
-    AGGREGATES,
-    RECORDS,
-    SETS,
-    TIMES,
-    is_known,
 )
 from dpsql.interfaces.pgwire.catalogue.translation.pg_terms import (
     Names,
@@ -135,8 +128,8 @@ def _asks_nothing_else(root: exp.Expression, names: Names) -> bool:
     calls = [function_name(c) for c in root.find_all(exp.Anonymous)]
     words = any(isinstance(node, tuple(CONSTANTS)) for node in root.walk())
     named = words or any(map(_casts, root.find_all(exp.Cast)))
-    listed = (is_known(name) or names.function(name) is not None for name in calls)
-    return (named or not (TIMES | OF_CONSTANTS).issuperset(calls)) and all(listed)
+    listed = (pg_functions.is_known(name) or names.function(name) is not None for name in calls)
+    return (named or not (pg_functions.TIMES | OF_CONSTANTS).issuperset(calls)) and all(listed)
 
 
 def _casts(node: exp.Cast) -> bool:
@@ -302,7 +295,7 @@ def _as_listed(node: exp.Select) -> str:
         return ""
     if any(node.args.get(k) for k in ("joins", "laterals", "group", "having", "distinct")):
         return ""
-    if any(function_name(c) in AGGREGATES for c in node.find_all(exp.Anonymous)):
+    if any(function_name(c) in pg_functions.AGGREGATES for c in node.find_all(exp.Anonymous)):
         return ""
     return f" ORDER BY {PLACE}"
 
@@ -459,14 +452,14 @@ def _function(node: exp.Expression, inner: exp.Expression, scope: PgScope) -> st
         return _side_by_side(node, parts[1].expressions, scope)
     item = call(inner, scope)
     own, given = _alias(node, name)
-    if name not in SETS:  # one value, as a table of one row
+    if name not in pg_functions.SETS:  # one value, as a table of one row
         item = item.named(own if node.args.get("alias") else item.name)
         sql = f"(SELECT {item.sql} AS {identifier(item.name)})"
         return _aliased(sql, [item.column], node, scope, item.name)
     if item.oid == oids.RECORD:
-        listed = ", ".join(f"e.{column.name}" for column in RECORDS[name])
+        listed = ", ".join(f"e.{column.name}" for column in pg_functions.RECORDS[name])
         sql = f"(SELECT {listed} FROM (SELECT {item.sql}) AS q(e))"
-        return _aliased(sql, RECORDS[name], node, scope, name)
+        return _aliased(sql, pg_functions.RECORDS[name], node, scope, name)
     columns = [PgColumn(own, item.oid)]
     if node.args.get("ordinality"):
         columns.append(PgColumn("ordinality", oids.INT8))
