@@ -37,11 +37,33 @@ FORMS = {
     "a join": "SELECT AVG(n) FROM {} t JOIN (VALUES (3), (95)) v(age) USING (age)",
     "a deviation": "SELECT STDDEV(n) FROM {} t",
     "a window": "SELECT m FROM (SELECT age, AVG(n) OVER () AS m FROM {} t) u WHERE age = 40",
+    "a rank": (
+        "SELECT r FROM (SELECT age, RANK() OVER (ORDER BY age) AS r FROM {} t) u WHERE age = 40"
+    ),
+    "a rank downwards": (
+        "SELECT r FROM (SELECT age, ROW_NUMBER() OVER (ORDER BY age DESC) AS r FROM {} t) u"
+        " WHERE age = 40"
+    ),
+    "a number beside": (
+        "SELECT c FROM (SELECT age, COUNT(*) OVER (PARTITION BY age % 3) AS c FROM {} t) u"
+        " WHERE age = 40"
+    ),
+    "a share of ranks": (
+        "SELECT r FROM (SELECT age, PERCENT_RANK() OVER (ORDER BY age) AS r FROM {} t) u"
+        " WHERE age = 40"
+    ),
+    "a match": (
+        "SELECT COUNT(*) FROM (VALUES (3), (95), (40)) v(a) WHERE a IN (SELECT age FROM {} t)"
+    ),
+    "a mark": (
+        "SELECT SUM(CASE WHEN EXISTS (SELECT 1 FROM {} t WHERE age = a) THEN 1 ELSE 0 END)"
+        " FROM (VALUES (3), (95), (40)) v(a)"
+    ),
     "a number before": (
         "SELECT d FROM (SELECT age, n - LAG(n) OVER (ORDER BY age) AS d FROM {} t) u WHERE age = 40"
     ),
 }
-UNKNOWN = ("a deviation", "a window")
+UNKNOWN = ("a deviation", "a window", "a share of ranks", "a match", "a mark")
 """Forms of which nothing is said unless all groups surely have rows."""
 
 
@@ -58,6 +80,18 @@ def ends(form: str, rows: str, count: int) -> list[tuple[float, float, float]]:
             low, high = shown[-1]
             found.append((float(true), float(low), float(high)))
     return found
+
+
+def certain(form: str) -> list[tuple[float, float, float]]:
+    """The plain numbers, with ends that are exact where nothing is known of them."""
+    policy, engine = crowd()
+    sql = FORMS[form].format(GROUPS.format(""))
+    plain = [row[-1] for row in engine.connection.execute(sql).fetchall()]
+    answer = answers(compiled(sql, policy, engine), engine, 1)[0]
+    shown = [row[-1] for row in answer.rows]
+    assert answer.margins is not None
+    assert all(each[-1] is None for each in answer.margins)
+    return [(float(a), float(b), float(b)) for a, b in zip(plain, shown, strict=True)]
 
 
 def share(found: list[tuple[float, float, float]]) -> float:
@@ -81,6 +115,8 @@ def test_wrong_twin_groups_without_rows_are_groups(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(rewrite, "_with_groups", lambda noise, _block: noise)
     assert share(ends("an average", "", 5)) == 0
     assert share(ends("a low quantile", "", 5)) == 0
+    for form in ("a rank downwards", "a number beside", "a match"):
+        assert all(true < low == high for true, low, high in certain(form))
 
 
 def test_groups_that_surely_have_rows_change_no_interval(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,13 +15,14 @@ from dpsql.compiler.errors.selection_errors import Selection
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.compiler.plan.published_keys import TopKeys
 from dpsql.model.errors import Refused
-from dpsql.model.tree import DOUBLE, Literal
+from dpsql.model.tree import DOUBLE, Expression, Literal, scalar, when
 from dpsql.model.vocabulary import Policy
 from dpsql.preparation.accuracy import promised_error
 from dpsql.release.finish import expected_margins
 from grammar_tests import accuracy_kit
 from grammar_tests.casefile import CASES, Case
-from grammar_tests.laws import PlainEngine
+from grammar_tests.laws import PlainEngine, compiled
+from grammar_tests.test_finish import answers, crowd
 
 MONTHS = """SELECT EXTRACT(month FROM placed_at) AS m, COUNT(*) AS n FROM orders
 WHERE placed_at >= '2024-01-01' AND placed_at < '2025-01-01' GROUP BY m"""
@@ -132,3 +133,36 @@ def test_without_a_number_of_rows_first_rows_have_no_promise() -> None:
         promised_error(prepared, Decimal("0.95"))
     assert "which rows are the first" in str(caught.value.facts["why"])
     assert promised_error(plan_of(joined, "zcdp"), Decimal("0.95")) > 0
+
+
+EQUAL = "SELECT age, COUNT(*) AS n FROM customers WHERE age < 90 GROUP BY age"
+"""Ninety groups of 66 or 67 rows each."""
+
+
+def of_extremes(count: int) -> float:
+    """The share of intervals that hold the largest or the least of ninety nearly equal numbers."""
+    policy, engine = crowd()
+    sql = f"SELECT MAX(n) AS a, MIN(n) AS b FROM ({EQUAL}) AS t"
+    truth = engine.connection.execute(sql).fetchall()[0]
+    held = list[bool]()
+    for answer in answers(compiled(sql, policy, engine), engine, count):
+        assert answer.intervals is not None
+        for ends, true in zip(answer.intervals[0], truth, strict=True):
+            assert ends is not None
+            held.append(ends[0] <= true <= ends[1])
+    return sum(held) / len(held)
+
+
+def by_plain_half_widths(
+    selection: Selection, value: Expression, cut: Expression, error: Expression, _rows: Expression
+) -> Expression:
+    """Rivals within two half-widths that have not grown."""
+    apart = scalar("abs", value.to(DOUBLE) - cut)
+    return when(apart.le(error * (2 * selection.reach.width)), 1.0, 0.0)
+
+
+@pytest.mark.full("draws hundreds of answers")
+def test_extremes_of_many_equal_numbers_hold_the_true_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert of_extremes(200) >= 0.96
+    monkeypatch.setattr(Selection, "is_near", by_plain_half_widths)
+    assert of_extremes(200) < 0.96

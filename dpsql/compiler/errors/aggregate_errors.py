@@ -136,15 +136,21 @@ class _Aggregates:
         """
         rivals: tree.Expression = tree.Literal(1.0, tree.DOUBLE)
         if self._selection.selected and call.function in ("min", "max"):
-            cut = self._identities.field("cut", tree.DOUBLE)
-            by = tuple(key.expression for key in self._relation.keys)
             value = call.args[0].to(tree.DOUBLE)
-            window = tree.WindowCall(
-                call.function, (value,), by, type=tree.DOUBLE, filter=call.filter
-            )
-            self._below.append(algebra.WindowItem(cut, window))
-            rivals = self._selection.is_near(value, cut.ref, error)
+            cut = self._over_rows(call, call.function, value)
+            rows = self._over_rows(call, "sum", tree.when(value.is_null(), 0.0, 1.0))
+            rivals = self._selection.is_near(value, cut, error, rows)
         return error_of_extreme(error, rivals, partial(self._named, call), self._selection)
+
+    def _over_rows(
+        self, call: tree.AggregateCall, function: str, arg: tree.Expression
+    ) -> tree.Expression:
+        """Return a column of the rows below: a window over those of a call."""
+        column = self._identities.field(function, tree.DOUBLE)
+        by = tuple(key.expression for key in self._relation.keys)
+        window = tree.WindowCall(function, (arg,), by, type=tree.DOUBLE, filter=call.filter)
+        self._below.append(algebra.WindowItem(column, window))
+        return column.ref
 
 
 def _with_addends(

@@ -11,6 +11,9 @@ each group of value v. So no set of groups with rows has a smaller result than t
 all k others at v. Upper ends, counts and sums are alike. Where nothing is known of an aggregate,
 its error is unknown unless all groups surely have rows.
 
+Numbers and ranks of groups in windows are over all groups. A true rank is lower by at most the
+groups before that may have no rows. Whether EXISTS or IN meets a group is not known.
+
 It is post-processing: PRIVACY.md R66.
 """
 

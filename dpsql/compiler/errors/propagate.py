@@ -309,12 +309,15 @@ class _Tracer:
         return min(keys, key=len, default=frozenset())
 
     def _match(self, relation: algebra.Match) -> Traced:
-        """Trace the rows; where noise decides about matches, their mark is noisy."""
+        """Trace the rows; where noise decides about matches, their mark is noisy, and where listed
+        groups may have no rows.
+        """
         require_none(relation, "in a condition on a subquery")
         source, other = self.trace(relation.input), self.trace(relation.other)
         traced = source.over(replace(relation, input=source.relation, other=other.relation))
         read = (relation.condition, *(relation.member or ()))
-        if not (other.selected or source.is_noisy(*read) or other.is_noisy(*read)):
+        unsure = other.selected or other.present is not None
+        if not (unsure or source.is_noisy(*read) or other.is_noisy(*read)):
             return traced
         mark = {relation.mark.id: relation.mark.ref}
         return replace(

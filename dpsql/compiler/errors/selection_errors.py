@@ -6,6 +6,7 @@ this selection misses more often than 5 %. The errors of a selected number grow,
 average, so that 5 % of the selected ones are missed (Benjamini and Yekutieli 2005, "False coverage
 rate"). A plain interval leaves 2.5 % beyond its upper end, so errors grow only where k < K/2. K
 counts the released rows within two half-widths of the cut, and k those of them that are selected.
+These half-widths are grown as if all rows were near: the noise at the cut may have grown as much.
 Rows further away are first or last with any likely noise.
 
 This is post-processing: PRIVACY.md R66.
@@ -41,10 +42,15 @@ class Selection:
     long_tails: bool = True
     selected: bool = True
 
-    def is_near(self, value: Expression, cut: Expression, error: Expression) -> Expression:
-        """Return 1 where a row is within two half-widths of the cut, else 0."""
+    def is_near(
+        self, value: Expression, cut: Expression, error: Expression, rows: Expression
+    ) -> Expression:
+        """Return 1 where a row is within two half-widths of the cut, else 0. The half-widths are
+        those of one selected row of `rows`.
+        """
         apart = scalar("abs", value.to(DOUBLE) - cut)
-        return when(apart.le(error * (2 * self.reach.width)), 1.0, 0.0)
+        half = error * self.factor(rows) * self.reach.width
+        return when(apart.le(half * 2.0), 1.0, 0.0)
 
     def factor(self, rivals: Expression) -> Expression:
         """Return the factor of the errors, with `rivals` competing rows for each selected one.
@@ -81,14 +87,15 @@ def widen_first(
     if not (bases and selection.selected) or error in (EXACT, NAN):
         return source
     rank = identities.field("rank", INTEGER)
-    names = ("cut", "rivals", "taken", "factor")
-    cut, rivals, taken, factor = (identities.field(name, DOUBLE) for name in names)
+    names = ("cut", "rows", "rivals", "taken", "factor")
+    cut, number_of, rivals, taken, factor = (identities.field(name, DOUBLE) for name in names)
     number = WindowCall("row_number", (), (), sort.keys, type=INTEGER)
     last = when(rank.ref.eq(count), first.to(DOUBLE), None)
-    near = selection.is_near(first, cut.ref, error)
+    near = selection.is_near(first, cut.ref, error, number_of.ref / float(max(count, 1)))
     near_and_taken = when(rank.ref.le(count), near, 0.0)
     rows: Relation = Window(source.relation, (WindowItem(rank, number),))
-    rows = Window(rows, (WindowItem(cut, _over_all("max", last)),))
+    of_all = WindowItem(number_of, _over_all("sum", when(first.is_null(), 0.0, 1.0)))
+    rows = Window(rows, (WindowItem(cut, _over_all("max", last)), of_all))
     of_rivals = WindowItem(rivals, _over_all("sum", near))
     rows = Window(rows, (of_rivals, WindowItem(taken, _over_all("sum", near_and_taken))))
     grown = selection.factor(rivals.ref / scalar("nullif", taken.ref, 0.0))

@@ -4,6 +4,8 @@ The total of a window that contains its own row is the row's addition plus a res
 independent of it and has the remaining variance. So the error of a share, `n / SUM(n) OVER ()`,
 takes into account that n is in both. The total of a window that contains a smaller one is the
 smaller total plus such a rest.
+
+It is post-processing: PRIVACY.md R66.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from collections.abc import Callable
 from functools import partial
 from math import inf
 
-from dpsql.compiler.errors.bias_ends import Ends, rest_ends, total_ends
+from dpsql.compiler.errors.bias_ends import NOTHING, Ends, rest_ends, total_ends
 from dpsql.compiler.errors.empty_groups import is_harmless, unsure_ends
 from dpsql.compiler.errors.expression_errors import or_zero, remaining
 from dpsql.compiler.errors.noisy_columns import Traced, is_linear
@@ -23,6 +25,12 @@ from dpsql.model import tree
 from dpsql.model.algebra import Item, Project, Window, WindowItem
 from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.walk import children
+
+SHARES = frozenset({"ntile", "percent_rank", "cume_dist"})
+"""Windows that depend on how many rows there are, and on how many precede."""
+
+PLACES = SHARES | {"count", "rank", "dense_rank", "row_number"}
+"""Windows that depend on which rows there are, beside their arguments."""
 
 
 def is_noisy(source: Traced, call: tree.AggregateCall | tree.WindowCall) -> bool:
@@ -140,8 +148,8 @@ def trace_windows(
     for item in sorted(relation.items, key=lambda i: sum(_holds(i.call, c) for c in calls)):
         if is_noisy(source, item.call):
             windows.add(item)
-        elif source.present is not None and item.call.function == "count":
-            windows.add_count(item)
+        elif source.present is not None and item.call.function in PLACES:
+            windows.add_place(item)
     return windows.traced()
 
 
@@ -208,11 +216,19 @@ class _Windows:
         else:
             self._whole(item, error, reads if apart and _is_of_others(call) else frozenset())
 
-    def add_count(self, item: WindowItem) -> None:
-        """Record a number of listed groups, which is exact if all of them surely have rows."""
-        value = item.field.ref
+    def add_place(self, item: WindowItem) -> None:
+        """Record a number or rank of listed groups, which is exact if all surely have rows."""
+        call, value = item.call, item.field.ref
         self._meaning[value.id], self._deviation[value.id] = value, value.to(tree.DOUBLE) * 0.0
-        self._biased[value.id] = self._unless_empty(item.call, None)
+        if call.distinct or call.function in SHARES:
+            whole = replace(call, order_by=(), frame=None)
+            self._biased[value.id] = self._unless_empty(whole, None)
+            return
+        assert self._source.present is not None
+        unsure = self._named(call, "sum", tree.operand(1.0) - self._source.present.column)
+        first = 0.0 if call.function == "count" else 1.0
+        below = tree.scalar("least", or_zero(unsure), value.to(tree.DOUBLE) - first)
+        self._biased[value.id] = Ends(below, NOTHING)
 
     def _of_combinations(self, call: tree.WindowCall) -> tree.Expression | None:
         """Return the error of a running sum that was measured as such; None for other totals."""
@@ -276,9 +292,13 @@ class _Windows:
         rivals: tree.Expression = tree.Literal(1.0, tree.DOUBLE)
         whole = call.frame is None and not call.order_by and call.function in ("min", "max")
         if whole and self._selection.selected:
-            cut = self._identities.field("cut", tree.DOUBLE)
-            self._below.append(WindowItem(cut, replace(call, args=(call.args[0].to(tree.DOUBLE),))))
-            rivals = self._selection.is_near(call.args[0], cut.ref, error)
+            value = call.args[0].to(tree.DOUBLE)
+            one = tree.when(value.is_null(), 0.0, 1.0)
+            cut, rows = (self._identities.field(name, tree.DOUBLE) for name in ("cut", "rows"))
+            counted = replace(call, function="sum", args=(one,), type=tree.DOUBLE)
+            self._below.append(WindowItem(cut, replace(call, args=(value,))))
+            self._below.append(WindowItem(rows, counted))
+            rivals = self._selection.is_near(value, cut.ref, error, rows.ref)
         return error_of_extreme(error, rivals, partial(self._named, call), self._selection)
 
     def _ends(self, call: tree.WindowCall, function: str = "") -> Ends | None:
