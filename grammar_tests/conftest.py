@@ -72,9 +72,10 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
 def pytest_collect_file(
     file_path: Path,
 ) -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
-    """Files of tests have no examples, and are not searched for any."""
+    """Files of tests and those without a prompt have no examples, and are not searched for any."""
     collectors = yield
-    if not file_path.name.startswith("test_"):
+    is_test = file_path.name.startswith("test_")
+    if not is_test and (file_path.suffix != ".py" or b">>> " in file_path.read_bytes()):
         return collectors
     return [each for each in collectors if not isinstance(each, DoctestModule)]
 

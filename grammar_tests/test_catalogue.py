@@ -314,6 +314,7 @@ def test_a_question_burdens_no_memory_but_its_own(catalogue: Catalogue) -> None:
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100 * 1024  # kB
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_a_question_can_be_stopped(catalogue: Catalogue) -> None:
     stop = Stop()
     timer = Timer(0.2, lambda: setattr(stop, "requested", True))

@@ -197,6 +197,7 @@ def test_a_ledger_that_believes_the_clock_is_found(
     assert differ(shops, monkeypatch, make, [name]) == [name]
 
 
+@pytest.mark.full("starts processes")
 def test_it_decides_what_the_date_is(shops: Shops, monkeypatch: pytest.MonkeyPatch) -> None:
     proxy, charged = shops.proxy("dates"), []
     for day in (START, START, START - YEARS, START - YEARS, START):

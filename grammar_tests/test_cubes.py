@@ -306,6 +306,7 @@ def test_cubes_are_the_owners(proxy: Proxy, folder: Path) -> None:
         load(str(path))
 
 
+@pytest.mark.full("opens a proxy")
 def test_what_a_cube_would_have_saved_is_told_without_data(folder: Path) -> None:
     with opened(folder, "asked") as asked:
         questions = [

@@ -115,6 +115,7 @@ def test_times_are_converted_to_utc() -> None:
     assert asked.fetchnumpy()["t"][0] == np.datetime64("2024-01-01")
 
 
+@pytest.mark.full("opens a proxy")
 def test_numbers_beyond_64_bits_keep_their_digits() -> None:
     def wide() -> Cursor:
         return cursor((2**70,), (None,), kinds=[INTEGER], names=["n"])

@@ -140,6 +140,7 @@ def test_threads_ask_different_questions_and_pay_for_each(connection: dpsql.Conn
     assert connection.proxy.budgets()[0][1].amount == before.amount + sum(charges)
 
 
+@pytest.mark.full("opens a proxy")
 def test_a_refused_parameter_of_executemany_stops_it(connection: dpsql.Connection) -> None:
     cursor, given = connection.cursor(), [(1,), (b"x",), (2,)]
     with pytest.raises(dpsql.ProgrammingError):

@@ -82,6 +82,7 @@ def test_columns_are_those_of_the_rows(proxy: Proxy) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.full("opens a proxy")
 def test_a_count_of_what_a_test_tool_finds_is_noisy_and_paid(proxy: Proxy) -> None:
     found = "(SELECT age FROM customers WHERE age IS NULL) AS t"
     answer = proxy.ask(request(f"SELECT COUNT(*) AS failures FROM {found} LIMIT 1", None, "bob"))

@@ -108,6 +108,7 @@ def test_the_wire_passes_all_rows_on(proxy: Proxy, door: Callable[[], tuple[obje
 CURSOR = f"DECLARE c SCROLL CURSOR WITH HOLD FOR {rows(4)}"
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_rows_that_are_fetched_some_at_a_time_are_all_there(proxy: Proxy) -> None:
     client, found = Client(proxy), list[int]()
     client.send(Query("BEGIN"))
@@ -366,6 +367,7 @@ def test_a_reader_is_never_outrun() -> None:
         assert len(handed) <= n + AHEAD + 2
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_a_flow_that_fails_says_so() -> None:
     def each(take: Callable[[Table], None]) -> None:
         take(Table(1, [[1]]))

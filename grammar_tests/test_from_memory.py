@@ -553,6 +553,7 @@ def test_no_more_groups_are_measured_than_the_policy_says(proxy: Proxy) -> None:
 # --- failures ---
 
 
+@pytest.mark.full("opens a proxy")
 def test_what_fails_behind_a_charge_says_that_it_was_charged(
     proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:

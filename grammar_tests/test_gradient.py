@@ -334,6 +334,7 @@ def test_a_failure_tells_one_of_three_outcomes() -> None:
 # --- where they lead -----------------------------------------------------------------------------
 
 
+@pytest.mark.full("opens a proxy")
 def test_without_noise_descent_finds_what_the_rows_say() -> None:
     dice, size = np.random.default_rng(1), 4_000
     x = dice.uniform(-1, 1, size)

@@ -228,6 +228,7 @@ def test_a_token_logs_in(web: WebDoor, monkeypatch: pytest.MonkeyPatch) -> None:
         connection.tables()
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_a_closed_connection_asks_nothing(web: WebDoor, monkeypatch: pytest.MonkeyPatch) -> None:
     connection = connected(web)
     connection.close()

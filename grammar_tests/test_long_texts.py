@@ -141,6 +141,7 @@ def test_the_log_has_the_text_even_where_nobody_reads(
 # --- what crosses over ---
 
 
+@pytest.mark.full("opens a proxy")
 def test_words_stay_behind() -> None:
     (piece,) = pieces("SELECT 1")
     size = len(pickle.dumps(piece))

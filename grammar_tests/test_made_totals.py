@@ -208,6 +208,7 @@ def test_what_is_made_is_one_query_and_no_more_of_it_is_held_than_is_read(
     assert not are_kept(engine, stop)
 
 
+@pytest.mark.full("opens a proxy")
 def test_a_pool_drops_what_any_of_its_engines_made(engine: DuckDBEngine) -> None:
     pool, stop = EnginePool(lambda: engine, 1), Stop()
     with keeping(pool, stop):

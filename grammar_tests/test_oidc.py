@@ -216,6 +216,7 @@ def test_wrong_twin_a_verifier_that_checks_no_signature(
     assert not refused(verify, provider.token(key=OTHER))
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_tokens_ask_over_http_mcp_and_the_wire(web: WebDoor, provider: Provider) -> None:
     token = provider.token()
     bearer: dict[str, Any] = {"user": None, "authorization": f"Bearer {token}"}

@@ -25,6 +25,7 @@ def as_document(folder: Path, ledger: str = "[ledger]") -> Any:
     return json.loads(CliRunner().invoke(main, options).stdout)
 
 
+@pytest.mark.full("starts processes")
 def test_other_releases_are_listed_and_added(tmp_path: Path) -> None:
     alone, more = as_document(tmp_path), as_document(tmp_path, CENSUS)
     assert alone["releases"] == []

@@ -4,6 +4,7 @@ spells them. A name changes no question.
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import duckdb
@@ -300,11 +301,17 @@ def name_of(text: str, dialect: str) -> str:
     return output_name(query.items[0])
 
 
+@cache
+def orders() -> duckdb.DuckDBPyConnection:
+    connection = duckdb.connect()
+    connection.execute(TABLE)
+    return connection
+
+
 def duckdb_name(text: str) -> str:
-    with duckdb.connect() as connection:
-        connection.execute(TABLE)
-        bound = [3] if "?" in text else None
-        ((name, *_),) = connection.execute(f"SELECT {text} FROM orders o", bound).description
+    bound = [3] if "?" in text else None
+    asked = orders().cursor().execute(f"SELECT {text} FROM orders o", bound)
+    ((name, *_),) = asked.description
     return str(name)
 
 

@@ -272,6 +272,7 @@ def test_a_part_of_a_value_beyond_its_type_is_null_or_refused(case: str, tmp_pat
         assert [value is None for (value,) in rows] == [False, True, *[False] * 1499]
 
 
+@pytest.mark.full("further data sets")
 def test_large_files_are_read_whole_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(parquet_values, "_SMALL", 1)

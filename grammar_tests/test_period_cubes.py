@@ -215,6 +215,7 @@ def wide_of(plan: Prepared) -> Prepared:
     return plan.wide.prepared
 
 
+@pytest.mark.full("opens a proxy")
 def test_a_wide_table_is_of_one_period() -> None:
     at = policy, engine = world(0, most=1)
     assert moved(PART, 0, wide_of, at, REMEMBERS) == []

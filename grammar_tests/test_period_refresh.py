@@ -90,6 +90,7 @@ def asked_again() -> dict[str, bool]:
 AGAIN = {JANUARY: True, FEBRUARY: False, BOTH: True}
 
 
+@pytest.mark.full("opens a proxy")
 def test_the_digest_has_the_version_of_each_period() -> None:
     assert asked_again() == AGAIN
 
@@ -121,6 +122,7 @@ def about_changed_public_rows() -> dict[str, bool]:
     return {text: b != a for text, b, a in zip(texts, before, after, strict=True)}
 
 
+@pytest.mark.full("opens a proxy")
 def test_the_digest_has_the_public_rows_that_are_read(monkeypatch: Patch) -> None:
     """Otherwise a refresh of other periods would keep an answer over rows that are gone."""
     assert about_changed_public_rows() == {JANUARY: False, JOINED: True}

@@ -116,6 +116,7 @@ BY_PERSON = """SELECT SUM(n) AS s FROM (SELECT customer_id, COUNT(*) AS n FROM i
 CLASHING = "orders.customer_id"
 
 
+@pytest.mark.full("opens a proxy")
 def test_a_column_that_is_called_as_one_of_the_store_is_not_the_unit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -248,6 +249,7 @@ def copies(sql: str, engine: PlainEngine) -> bool:
     return "CTE" in plan
 
 
+@pytest.mark.full("opens a proxy")
 def test_what_is_stored_is_read_again_and_not_copied() -> None:
     sql = "SELECT device, COUNT(*) AS n, SUM(duration) FROM events GROUP BY 1"
     _plain, stored, engine = worlds()[0]

@@ -267,6 +267,7 @@ def test_wrong_twin_an_epsilon_lowered_by_the_logged_amount_is_too_large() -> No
     assert not (limit(naive) + loss).is_within(limit(POT))
 
 
+@pytest.mark.full("starts processes")
 def test_every_limit_that_covers_a_lost_charge_is_lowered(tmp_path: Path) -> None:
     """Caps of analysts too; a charge of an agent counts for all of them."""
     draft = load(str(demo.build(tmp_path)))

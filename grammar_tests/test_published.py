@@ -226,6 +226,7 @@ def test_nothing_counts_for_a_request_that_is_refused(proxy: Proxy) -> None:
     assert Stopped(None, "cube board") not in proxy.ledger.stopped()
 
 
+@pytest.mark.full("opens a proxy")
 def test_rows_are_given_only_to_those_who_have_the_table(
     shared_proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -481,6 +481,7 @@ def test_cells_of_a_measured_table_are_redrawn_with_its_noise(folder: Path) -> N
 # --- the cursor's ---
 
 
+@pytest.mark.full("draws answers")
 def test_a_cursor_draws_replicates_of_a_remembered_answer(folder: Path) -> None:
     with dpsql.connect(str(folder / "dpsql.toml"), analyst="ana") as connection:
         cursor = connection.cursor().execute(BY_COUNTRY)
@@ -503,6 +504,7 @@ def test_a_cursor_draws_replicates_of_a_remembered_answer(folder: Path) -> None:
             cursor.execute(BY_COUNTRY).replicates(49)
 
 
+@pytest.mark.full("draws answers")
 def test_an_answer_that_is_forgotten_has_no_replicates_and_is_not_paid_again(folder: Path) -> None:
     with dpsql.connect(str(folder / "dpsql.toml"), analyst="ana") as connection:
         cursor = connection.cursor().execute(BY_COUNTRY)
@@ -513,6 +515,7 @@ def test_an_answer_that_is_forgotten_has_no_replicates_and_is_not_paid_again(fol
         assert spent(folder) == before
 
 
+@pytest.mark.full("draws answers")
 def test_an_agent_draws_replicates_of_its_own_answer(folder: Path) -> None:
     path = str(folder / "dpsql.toml")
     with dpsql.connect(path, analyst="ana") as owner:

@@ -76,6 +76,7 @@ def test_a_plan_is_free(served: Door, url: str) -> None:
     assert len(served.proxy.ledger.history()) == before
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_a_refusal_has_its_place_and_ends_a_script(url: str) -> None:
     result = run(url, "SELECT\n  agee FROM customers;\nSELECT 1;")
     assert result.exit_code == ExitCode.BAD_INPUT
@@ -139,6 +140,7 @@ def test_who_is_not_let_in_is_told(url: str) -> None:
     assert nobody.exit_code == ExitCode.UNREACHABLE
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_what_is_of_a_policy_here_is_refused(url: str) -> None:
     result = run(url, "", "--analyst", "ana")
     assert (result.exit_code, "--analyst" in result.stderr) == (ExitCode.USAGE, True)

@@ -189,6 +189,7 @@ def test_what_an_analyst_keeps_is_limited_and_takes_nothing_of_others(proxy: Pro
     assert fill(Client(proxy, server.of("ana")), by_value) == counts[0]
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_the_views_of_savepoints_are_counted(proxy: Proxy) -> None:
     """Otherwise 200 savepoints, which is their limit, would keep 200 views."""
     account = ServerBytes(LIMITS, shares=2).of("ana")
@@ -227,6 +228,7 @@ def test_rows_that_were_read_to_their_end_are_not_kept(proxy: Proxy) -> None:
     assert client.tags == ["SELECT 0"]
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_a_thread_that_goes_on_after_the_end_keeps_nothing(proxy: Proxy) -> None:
     server = ServerBytes(LIMITS)
     client = Client(proxy, server.of("ana"))

@@ -35,6 +35,7 @@ def connected(answer: Answer = NUMBERS, **options: Any) -> tuple[Connection, Fak
     return connect(proxy=fake, **options), proxy
 
 
+@pytest.mark.full("opens a proxy")
 def test_settings_show_another_form_of_one_answer(tmp_path: Path) -> None:
     """Every form is the remembered answer, and costs nothing: the query is the same."""
     with (
@@ -169,6 +170,7 @@ def test_a_rounded_number_keeps_its_interval() -> None:
         assert margin >= 0.0196  # twin: the old margin around the rounded number leaves some out
 
 
+@pytest.mark.full("opens a proxy")
 def test_bytes_are_refused_in_words(tmp_path: Path) -> None:
     with (
         Proxy.open(str(shop(tmp_path / "shop"))) as proxy,

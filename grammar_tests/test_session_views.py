@@ -183,6 +183,7 @@ def test_a_view_may_be_over_the_catalogue(session: Client) -> None:
     assert session.rows == [("orders",), ("orders_pkey",)]
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_no_views_are_no_rows() -> None:
     assert rows_of(()) == {}
 

@@ -134,6 +134,7 @@ def test_a_plain_question_opens_no_side_system(tmp_path: Path) -> None:
         assert list(proxy.systems._open) == ["models"]
 
 
+@pytest.mark.full("opens a proxy")
 def test_the_owners_statement_is_refused_to_analysts(tmp_path: Path) -> None:
     with Proxy.open(str(shop(tmp_path))) as proxy, pytest.raises(Refused) as refused:
         proxy.ask(request("create  dp cube c as select 1"))

@@ -48,6 +48,7 @@ def test_ends_lie_in_the_certain_range(proxy: Proxy, inner: str, most: float) ->
     assert all(min(0, n) <= low < high <= most for n, low, high in answer.rows)
 
 
+@pytest.mark.full("opens a proxy")
 def test_a_count_below_zero_is_its_own_low_end(proxy: Proxy) -> None:
     """None of the rows count, so that noise is below zero in half of the answers."""
     empty = BY_SEGMENT.replace("COUNT(*)", "COUNT(*) FILTER (WHERE age > 119)")

@@ -38,6 +38,7 @@ def test_a_stop_ends_its_own_question_only(tmp_path: Path) -> None:
         assert proxy.ask(request(OTHER), Stop()).rows
 
 
+@pytest.mark.full("opens a proxy")
 def test_a_stop_before_the_charge_charges_nothing(tmp_path: Path) -> None:
     stopped = Stop(requested=True)
     with Proxy.open(str(shop(tmp_path))) as proxy:

@@ -340,6 +340,7 @@ def test_texts_that_nobody_listed_are_selected_before_they_are_counted(proxy: Pr
     assert again.rows == table.rows
 
 
+@pytest.mark.full("opens a proxy")
 def test_of_too_many_statemented_values_the_most_frequent_are_kept_and_null_is_none() -> None:
     keys = (("a",), ("b",), (None,), ("c",), ("d",))
     answer = [Noisy(keys, ((5,), (9,), (50,), (7,), (7,)))]

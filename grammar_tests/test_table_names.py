@@ -428,6 +428,7 @@ def test_the_catalogue_shows_schemas(client: Client) -> None:
     ]
 
 
+@pytest.mark.full("opens a proxy")
 def test_the_first_schema_is_shown_as_ever(client: Client) -> None:
     said(client, "SET search_path = public")
     assert said(client, "SELECT 'orders'::regclass, 'public.orders'::regclass") == [

@@ -153,10 +153,10 @@ def test_a_key_of_a_folder_with_the_name_of_a_column_is_refused(tmp_path: Path, 
         folder = tmp_path / f"Year={year}"
         folder.mkdir()
         row = "SELECT '1' AS a, '1999' AS year"
-        duckdb.sql(f"COPY ({row}) TO '{folder}/x.{kind}'")
+        duckdb.execute(f"COPY ({row}) TO '{folder}/x.{kind}'")
     with pytest.raises(CannotOpen, match="folder key"):
         rows_of(tmp_path / "*" / f"*.{kind}", TEXTS)
-    duckdb.sql(f"COPY ({row}) TO '{tmp_path}/x.{kind}'")
+    duckdb.execute(f"COPY ({row}) TO '{tmp_path}/x.{kind}'")
     assert set(rows_of(tmp_path / "**" / f"*.{kind}", TEXTS)) == {("1", "1999")}
 
 
@@ -181,6 +181,7 @@ def many_fields(folder: Path) -> list[tuple[Any, ...]]:
     return rows_of(folder / "a.csv", TEXTS, sql, memory="120MB")
 
 
+@pytest.mark.full("further data sets")
 def test_a_line_of_very_many_fields_takes_little_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -86,7 +86,17 @@ def _held(poll: Poll, counts: Counts) -> Any:
     return (poll.key,), paid, SimpleNamespace(rows=rows)
 
 
-@pytest.mark.parametrize("sql", STATEMENTS)
+SLOW = pytest.mark.full("many searches, one after another")
+"""What these ask for is asked for by the others too."""
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        pytest.param(sql, marks=SLOW if "VAR_POP" in sql or "CORR" in sql else ())
+        for sql in STATEMENTS
+    ],
+)
 def test_what_was_searched_for_is_planned(sql: str) -> None:
     for budget in (BUDGET, PURE):
         assert all(searches(sql, budget, counts) for counts in COUNTS.values())

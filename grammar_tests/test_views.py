@@ -508,6 +508,7 @@ def test_check_names_a_public_view_that_raises_and_goes_on(tmp_path: Path) -> No
     assert not [f for f in check_policy(path).findings if f.severity is Severity.ERROR]
 
 
+@pytest.mark.full("starts processes")
 def test_init_says_why_a_view_cannot_be_private(tmp_path: Path) -> None:
     ranked = "CREATE VIEW ranked AS SELECT id, rank() OVER (ORDER BY id) AS r FROM raw"
     database(tmp_path, VIEW, ranked)
@@ -521,6 +522,7 @@ def test_init_says_why_a_view_cannot_be_private(tmp_path: Path) -> None:
     assert f"# [tables.ranked]  {why}; {store}\n" in text
 
 
+@pytest.mark.full("opens a proxy")
 def test_a_store_holds_no_private_view(tmp_path: Path) -> None:
     """The database's own view may raise: what is prepared of it would be read from it."""
     database(tmp_path, VIEW)

@@ -550,6 +550,7 @@ def test_http_and_the_wire_spend_one_budget(fresh: WebDoor) -> None:
     assert len(fresh.send("/v1/history").json["rows"]) == 1
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_formats_are_named_by_the_module_that_lacks() -> None:
     with pytest.raises(MissingExtra, match=r"dpsql\[none\]"):
         data_frames.module("no_such_module", "none", "It")

@@ -206,6 +206,7 @@ def test_a_reply_belongs_to_its_question_whatever_a_second_request_did(
     assert (None if found is None else found.body) == (None if other else b"of a")
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_an_analyst_has_a_bounded_number_of_keys(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

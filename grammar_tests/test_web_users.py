@@ -174,6 +174,7 @@ def test_wrong_twin_checks_that_do_not_wait_for_one_another(
     assert failed_at_once(2 * FAILURES) == 2 * FAILURES
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_tokens_end_and_are_in_no_log(web: WebDoor) -> None:
     token = web.send("/v1/token", raw=b"").json["token"]
     as_user = web.send("/v1/budget", user=token)

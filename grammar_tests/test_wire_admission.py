@@ -154,6 +154,7 @@ def admitted_beside(proxy: Proxy, first: str) -> set[str]:
     return let_in
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_agents_have_their_persons_share(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Proxy.open(str(shop(tmp_path))) as proxy:
         proxy.ledger.delegate(to("robot", "ana"), Loss(1), "")

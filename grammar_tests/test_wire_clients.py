@@ -244,6 +244,7 @@ def test_psycopg_cancels(served: Door) -> None:
         served.proxy.vault.engine = kept
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_notices_reach_psycopg(served: Door) -> None:
     with psycopg.connect(**verified(served), autocommit=True) as client:
         told: list[str] = []

@@ -192,6 +192,7 @@ def test_what_replies_keep_alive_is_counted(client: Client) -> None:
     assert 100_000 < sum(statement.size for statement in used.values()) <= MOST_BYTES
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_replies_under_other_settings_are_not_kept(client: Client) -> None:
     for n in range(3):
         answer(client, Query(f"SET search_path = '{n}{'x' * 1000}'"))

@@ -85,6 +85,7 @@ def test_cursors_move_as_in_postgres(client: Client) -> None:
     assert client.tags == ["CLOSE CURSOR", "COMMIT"]
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_cursors_end_with_their_transaction_unless_held(client: Client) -> None:
     client.query(f"BEGIN; DECLARE a CURSOR FOR {COUNTRIES}; DECLARE b CURSOR WITH HOLD FOR "
                  f"{COUNTRIES}; COMMIT")  # fmt: skip
@@ -354,6 +355,7 @@ def test_epsilon_is_set_for_the_session(tmp_path: Path) -> None:
         assert client.error["C"] == "42703"
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_a_plan_is_rows_of_text(client: Client) -> None:
     client.query(f"EXPLAIN PRIVACY {COUNT}")
     lines = [line or "" for (line,) in client.rows]

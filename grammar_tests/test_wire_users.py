@@ -124,6 +124,7 @@ def test_a_stranger_signs_nothing(place: Place, tmp_path: Path) -> None:
         connect(place, password=PASSWORD, **Authority.called("a hospital").client(tmp_path, "ana"))
 
 
+@pytest.mark.full("opens servers or connects clients")
 def test_neither_a_password_nor_a_lack_of_one_stands_for_a_certificate(place: Place) -> None:
     place.users["ana"] = User(ByCertificate())
     with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
