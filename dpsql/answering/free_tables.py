@@ -145,7 +145,6 @@ class TablesAlone:
         return replace(given, errors=doubts, margins=doubts, notices=notices, receipt=receipt)
 
     def explain(self, parts: Parts, request: Request) -> Explanation:
-        """Explain as `Proxy.explain` does."""
         parts, request = self.inside(parts, request)
         explanation = explain_any(parts, request)
         notices = (*explanation.notices, self.notice)

@@ -138,7 +138,6 @@ class ReadingEngine(SupervisedWorker, Generic[T]):
         return [row for chunk in chunks for row in chunk]
 
     def few(self, sql: str, cells: int, stop: Stop | None = None) -> Table | None:
-        """Return the rows, or None if they have more than `cells` values."""
         chunks = self._ask("few", *self._said(sql), cells, stop=stop)
         if not chunks:
             return None
@@ -146,7 +145,6 @@ class ReadingEngine(SupervisedWorker, Generic[T]):
         return _table(rows) if rows else Table(0, [[] for _ in range(width)])
 
     def each(self, sql: str, take: Callable[[Table], None], stop: Stop | None = None) -> None:
-        """Pass the rows to `take` in batches; raise its errors."""
         self._ask("each", *self._said(sql), stop=stop, take=lambda rows: take(_table(rows)))
 
     def evaluate(

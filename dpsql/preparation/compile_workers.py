@@ -207,20 +207,19 @@ class CompilerPool(Compiler):
 
     def questions(self, query: Question) -> tuple[str, ...]:
         """Return the plan's questions without unpickling it; see `Prepared.questions`."""
-        work = self._work
-        entry = work.entries.get(plan_key(query))
-        packed: Packed = self._packed(work, query) if entry is None else entry.value
-        return packed.questions
+        return self._kept(query).questions
 
     def polled(self, query: Question) -> bool:
         """Test for polls without unpickling the plan; see `Compiler.polled`."""
+        return self._kept(query).polled
+
+    def _kept(self, query: Question) -> Packed:
         work = self._work
         entry = work.entries.get(plan_key(query))
         packed: Packed = self._packed(work, query) if entry is None else entry.value
-        return packed.polled
+        return packed
 
     def described(self, query: Question, epsilon: Decimal, question: str) -> PlanDescription:
-        """Return the description of a plan; see `Compiler.described`."""
         body = self._once(
             ("described", plan_key(query), epsilon, question),
             query.stop,
@@ -230,22 +229,21 @@ class CompilerPool(Compiler):
         return description
 
     def outlook(self, query: Question) -> Outlook:
-        """Return the expected precision; see `Compiler.outlook`."""
-        request = "outlook", replace(query, stop=Stop())
-        expected: Outlook = self._once(("outlook", plan_key(query)), query.stop, request)
+        expected: Outlook = self._of_plan("outlook", query)
         return expected
 
     def wanting(self, query: Question) -> ColumnBounds:
-        """Return the columns without private bounds; see `Compiler.wanting`."""
-        request = "wanting", replace(query, stop=Stop())
-        bounds: ColumnBounds = self._once(("wanting", plan_key(query)), query.stop, request)
+        bounds: ColumnBounds = self._of_plan("wanting", query)
         return bounds
 
     def facts(self, query: Question) -> tuple[Facts, ...]:
-        """Return the facts about arguments; see `Compiler.facts`."""
-        request = "facts", replace(query, stop=Stop())
-        facts: tuple[Facts, ...] = self._once(("facts", plan_key(query)), query.stop, request)
+        facts: tuple[Facts, ...] = self._of_plan("facts", query)
         return facts
+
+    def _of_plan(self, method: str, query: Question) -> Any:
+        """Return what a method of the compiler answers about a plan."""
+        request = method, replace(query, stop=Stop())
+        return self._once((method, plan_key(query)), query.stop, request)
 
     def describe(
         self,
@@ -254,7 +252,6 @@ class CompilerPool(Compiler):
         declared: Sequence[SqlType | None],
         stop: Stop,
     ) -> Signature | OtherStatement:
-        """Return the types of results and parameters; see `Compiler.describe`."""
         of, request = (tuple(places), tuple(declared)), self.on_grid(request)
         roles = roles_of(self.policy, request.analyst, request.chain)
         key = "describe", text_key(request), roles, of
@@ -262,7 +259,6 @@ class CompilerPool(Compiler):
         return signature
 
     def offer(self, request: Request, refused: Refused, stop: Stop) -> Offer | None:
-        """Return a statement that would be accepted; see `Compiler.offer`."""
         ask = "offer", self.on_grid(request), refused
         try:
             offer: Offer | None = self.freely(lambda: self._ask(self._work, stop, *ask), stop)
@@ -271,12 +267,10 @@ class CompilerPool(Compiler):
         return offer
 
     def formula_calls(self, request: Request, stop: Stop) -> tuple[Call, ...]:
-        """Return the calls that stand for formulas; see `Compiler.formula_calls`."""
         ask = "formula_calls", request
         return self.freely(lambda: self._ask(self._work, stop, *ask), stop)
 
     def apart(self, step: Callable[[], T], stop: Stop) -> T:
-        """Run a reader of texts in a worker; see `Compiler.apart`."""
         answer: T = self.freely(lambda: self._ask(self._work, stop, "apart", step), stop)
         return answer
 

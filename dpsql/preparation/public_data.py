@@ -87,7 +87,6 @@ class PublicTables:
         limit: int,
         reading: tree.StoredAs | None = None,
     ) -> Facts:
-        """Return range, nullability and, up to `limit` values, the domain of a public column."""
         facts, key = self._facts, (table, column, limit)
         if key not in facts:
             name = self._dialect.column("t", Field(0, column, kind), reading)
@@ -154,7 +153,6 @@ class PublicTables:
     def distinct(
         self, relation: Relation, outputs: tuple[tree.Expression, ...], limit: int
     ) -> list[Row]:
-        """Return the distinct rows of these expressions over a public relation, at most `limit`."""
         rows = self._dialect.query(relation, outputs)
         order = ", ".join(str(n) for n in range(1, len(outputs) + 1))
         return self._rows(f"SELECT DISTINCT * FROM ({rows}) AS r ORDER BY {order} LIMIT {limit}")

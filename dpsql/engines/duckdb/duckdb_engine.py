@@ -76,7 +76,6 @@ class DuckDBEngine(SupervisedWorker):
 
     @property
     def accepted(self) -> Opened | None:
-        """Identity of the opened data, or of the data to open; None if any may be opened."""
         return self._accepted
 
     def follow(self, accepted: Opened | None) -> None:
@@ -149,12 +148,10 @@ class DuckDBEngine(SupervisedWorker):
         return decoded_rows(chunks, decoders)
 
     def few(self, sql: str, cells: int, stop: Stop | None = None) -> Table | None:
-        """Return the rows, or None if they have more than `cells` values."""
         decoders, *chunks = self._ask("few", sql, cells, stop=stop) or [None]
         return None if decoders is None else decoded_rows(chunks, decoders)
 
     def each(self, sql: str, take: Callable[[Table], None], stop: Stop | None = None) -> None:
-        """Pass the rows to `take` in batches; raise its errors."""
         decoders: Sequence[str] | None = None
 
         def chunk(content: Any) -> None:

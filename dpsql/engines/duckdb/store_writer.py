@@ -56,12 +56,10 @@ class StoreOfDuckDB:
 
     @property
     def identity(self) -> str:
-        """Identity of the data."""
         return identity_of(self._signature)
 
     @property
     def room(self) -> int:
-        """Free bytes on the store's disk."""
         return shutil.disk_usage(self._place.parent).free
 
     def grown(self, store: prepared_store.PreparedStore) -> Mapping[str, Grown] | None:
@@ -82,7 +80,6 @@ class StoreOfDuckDB:
         return tables
 
     def begin(self, store: prepared_store.PreparedStore) -> frozenset[str]:
-        """Return the tables that exist already in an unfinished store of the same description."""
         self._enter()
         store_file = self._folder / self._place.name
         begun = self._attached(store_file, SCHEMA)
@@ -136,19 +133,15 @@ class StoreOfDuckDB:
         return int(count)
 
     def make(self, statement: str) -> None:
-        """Run a statement that makes one table of the store."""
         self._done(statement)
 
     def rows(self, sql: str) -> Sequence[tuple[Any, ...]]:
-        """Rows of a query over the data and the store."""
         return self._done(sql).fetchall()  # type: ignore[no-any-return]
 
     def progress(self) -> float:
-        """Return the progress of the running statement, from 0 to 1."""
         return max(0.0, float(self._connection.query_progress()) / 100)
 
     def cancel(self) -> None:
-        """Stop the running statement; finished tables are kept for the next time."""
         self._connection.interrupt()
 
     def finish(self) -> None:

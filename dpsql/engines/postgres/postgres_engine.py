@@ -43,7 +43,6 @@ class PostgresEngine(ReadingEngine[Snapshot]):
     def statement(
         self, sql: str, tables: Sequence[ScratchTable], sampling_key: int | None = None
     ) -> tuple[str, Any]:
-        """Return the statement with public rows as parameters."""
         return staged(sql, tables, sampling_key)
 
     def declared(self) -> tuple[SchemaTable, ...]:

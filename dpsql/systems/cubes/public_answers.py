@@ -154,7 +154,6 @@ class ReadTables:
         return loaded
 
     def explain(self, parts: Parts, request: Request) -> Explanation:
-        """Explain as `Proxy.explain` does."""
         return self._priced(parts, self.empty.explain(parts, request))
 
     def inside(self, parts: Parts, request: Request) -> tuple[Parts, Request]:

@@ -104,7 +104,6 @@ class Models(OpenSystem):
 
     @property
     def changes(self) -> int:
-        """Counter of the changes of its names."""
         return self.names.changes
 
     def ask(self, parts: Parts, request: Request, statement: ModelStatement) -> Answer:
@@ -118,7 +117,6 @@ class Models(OpenSystem):
         return self.explained(parts.compiler, parts.vault, request, statement, parts.stop)
 
     def columns(self, statement: ModelStatement) -> tuple[Column, ...]:
-        """Return the columns of the answer to a statement."""
         return DROPPED if isinstance(statement, DropModel) else CREATED
 
     def instead(self, parts: Parts, request: Request, refused: Refused) -> OtherAnswers | None:
@@ -348,12 +346,10 @@ class PredictedQuestion:
     predictions: Predictions
 
     def answer(self, parts: Parts, request: Request) -> Answer:
-        """Answer as `Proxy.ask` does."""
         whole = self.predictions.add_to(request)
         return predicted(ask_any(parts, whole), self.predictions, _outer(parts, whole))
 
     def explain(self, parts: Parts, request: Request) -> Explanation:
-        """Explain as `Proxy.explain` does."""
         whole = self.predictions.add_to(request)
         return foreseen(explain_any(parts, whole), self.predictions, _outer(parts, whole))
 

@@ -87,7 +87,6 @@ class SyntheticTables(OpenSystem):
 
     @property
     def changes(self) -> int:
-        """Counter of the changes of its names."""
         return self.names.changes
 
     def ask(self, parts: Parts, request: Request, statement: SyntheticStatement) -> Answer:
@@ -101,7 +100,6 @@ class SyntheticTables(OpenSystem):
         return self.explained(parts.compiler, parts.vault, request, statement, parts.stop)
 
     def columns(self, statement: SyntheticStatement) -> tuple[Column, ...]:
-        """Return the columns of the answer to a statement."""
         return DROPPED if isinstance(statement, DropSynthetic) else CREATED
 
     def tables(self, parts: Parts, analyst: str) -> tuple[TablePolicy, ...]:

@@ -190,11 +190,9 @@ class HttpConnection(Connection):
         return read_answer(document, self.analyst)
 
     def budget(self) -> Cursor:
-        """Return the remaining budget; free."""
         return self.cursor().take(self._read("/v1/budget"))
 
     def history(self) -> Cursor:
-        """Return the charged queries, newest first; free."""
         return self.cursor().take(self._read("/v1/history"))
 
     def _read(self, path: str) -> Answer:

@@ -104,7 +104,6 @@ class ShadowNames:
         return Relation(f"{SHADOWS[key[0]]}.{identifier(shadow)}", self._columns[key], number)
 
     def function(self, name: str) -> Relation | None:
-        """Return the recorded rows of a function without arguments, or None."""
         if name == "pg_get_keywords":
             return Relation("cat.pg_get_keywords", EXTRA[name])
         if name == "pg_show_all_settings":
