@@ -179,13 +179,9 @@ def _remainder(args: Args, kind: SqlType) -> Interval:
     most = min((end for end in reach if isinstance(end, Fraction)), default=None)
     below = None if most is None else -most
     return Interval(
-        Fraction(0) if _not_below(dividend) else below,
-        Fraction(0) if _not_below(-dividend) else most,
+        Fraction(0) if dividend.is_nonnegative else below,
+        Fraction(0) if (-dividend).is_nonnegative else most,
     )
-
-
-def _not_below(interval: Interval) -> bool:
-    return isinstance(interval.lo, Fraction) and interval.lo >= 0
 
 
 def _quotient_type(types: Types) -> SqlType | None:

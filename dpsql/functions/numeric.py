@@ -193,17 +193,13 @@ def image(function: Callable[[float], float], source: Interval) -> Interval:
     return source.outward(DOUBLE).map(end).outward(DOUBLE, ULPS)
 
 
-def _not_negative(interval: Interval) -> bool:
-    return isinstance(interval.lo, Fraction) and interval.lo >= 0
-
-
 def negative_nan(args: Args) -> bool:
     """Test whether a root or logarithm may be NaN: its argument may be negative."""
-    return not _not_negative(args[0].interval)
+    return not args[0].interval.is_nonnegative
 
 
 def _negative_raises(args: Args, _kind: SqlType) -> bool:
-    return not _not_negative(args[0].interval)
+    return not args[0].interval.is_nonnegative
 
 
 def not_positive_raises(args: Args, kind: SqlType) -> bool:
@@ -220,7 +216,7 @@ def _power(args: Args, _kind: SqlType) -> Interval:
         whole = int(cast("Fraction", times))
         source = abs(base) if whole % 2 == 0 else base
         return source.map(lambda end: cast("Fraction", end) ** whole).outward(DOUBLE, ULPS)
-    if not _not_negative(base) or (base.lo == 0 and not _not_negative(exponent)):
+    if not base.is_nonnegative or (base.lo == 0 and not exponent.is_nonnegative):
         return EVERYTHING
     # Increasing or decreasing in each argument for a base from zero up: extremes are at corners.
     corners = [
@@ -300,7 +296,7 @@ NUMERIC = (
         "pow",
         fixed(DOUBLE, NUMBERS, NUMBERS),
         _power,
-        nan=lambda args: not (isinstance(args[1].point, int) or _not_negative(args[0].interval)),
+        nan=lambda args: not (isinstance(args[1].point, int) or args[0].interval.is_nonnegative),
         called=(2, 2),
     ),
 )

@@ -47,6 +47,10 @@ class Interval:
     def is_bounded(self) -> bool:
         return self.lo is not None and self.hi is not None
 
+    @property
+    def is_nonnegative(self) -> bool:
+        return isinstance(self.lo, Fraction) and self.lo >= 0
+
     def contains(self, value: Bound) -> bool:
         """Test whether a value of the ends' type lies inside.
 

@@ -34,7 +34,7 @@ from dpsql.model.errors import Reason, Refused
 from dpsql.model.notices import BoundsFound
 from dpsql.model.periods import ChargedPeriods, condition_within
 from dpsql.model.table_names import address
-from dpsql.model.tree import Kind, SqlType
+from dpsql.model.tree import Kind, SqlType, identifier
 from dpsql.model.vocabulary import (
     ATTO,
     NANO,
@@ -132,7 +132,7 @@ def _sized(policy: Policy, bounds: ReleasedBounds, who: str, periods: ChargedPer
     Bin 0 has |x| up to the smallest size; bin k, or -k for negative numbers, has |x| up to 2^k
     times it. NULL, NaN and values beyond the largest size are in no bin.
     """
-    x, table = f"CAST({_delimited(bounds.column)} AS DOUBLE)", address(bounds.table)
+    x, table = f"CAST({identifier(bounds.column)} AS DOUBLE)", address(bounds.table)
     kind = _column(policy, bounds).type
     edges = [float(Fraction(2) ** k) for k in range(_least(kind), _most(kind) + 1)]
     cases = [f"WHEN {x} < -{edges[k]!r} THEN -{k + 1}" for k in reversed(range(len(edges) - 1))]
@@ -149,7 +149,7 @@ def _within(periods: ChargedPeriods | None, table: str) -> str:
     """Return the condition that leaves these periods of people; none if all of them are read."""
     if periods is None or periods.names == periods.rule.blocks:
         return ""
-    time = _delimited(periods.rule.column(table) or periods.column)
+    time = identifier(periods.rule.column(table) or periods.column)
     return f" AND {condition_within(periods.rule, time, periods.names)}"
 
 
@@ -170,7 +170,7 @@ def _counted(
     unit = table.column(link.column)
     if unit is None or unit.hidden:
         return "", "*"
-    return f"{_delimited(link.column)} AS who, ", "DISTINCT who"
+    return f"{identifier(link.column)} AS who, ", "DISTINCT who"
 
 
 def bounds_of_answers(
@@ -365,7 +365,3 @@ def _column(policy: Policy, bounds: ReleasedBounds) -> ColumnPolicy:
     column = None if table is None else table.column(bounds.column)
     assert column is not None
     return column
-
-
-def _delimited(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'

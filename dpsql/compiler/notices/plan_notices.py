@@ -274,9 +274,9 @@ class _Block:
         match self.block.measures[place].call, self.bounded.arguments[place]:
             case AggregateCall("count"), _:
                 return CutSide.ABOVE
-            case AggregateCall("sum"), (facts, *_) if _has_no_negative(facts.interval):
+            case AggregateCall("sum"), (facts, *_) if facts.interval.is_nonnegative:
                 return CutSide.ABOVE
-            case AggregateCall("sum"), (facts, *_) if _has_no_negative(-facts.interval):
+            case AggregateCall("sum"), (facts, *_) if (-facts.interval).is_nonnegative:
                 return CutSide.BELOW
             case _:
                 return CutSide.EITHER
@@ -401,10 +401,6 @@ def _ends(key: Expression, listed: Sequence[Value]) -> Ends | None:
 def _first_and_last(values: Sequence[Value], following: Sequence[Value]) -> Ends | None:
     """Return both ends of sorted values, if each is the one that follows the one before."""
     return (values[0], values[-1]) if values and [*values[1:]] == [*following[:-1]] else None
-
-
-def _has_no_negative(interval: Interval) -> bool:
-    return isinstance(interval.lo, Fraction) and interval.lo >= 0
 
 
 def _counts_listed(

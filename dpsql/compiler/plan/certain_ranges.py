@@ -103,7 +103,7 @@ class CertainRanges:
         if call.function != "sum" or call.order_by or call.frame or call.filter or call.distinct:
             return
         (argument,) = call.args
-        if isinstance(argument, tree.Ref) and _is_positive(self.range_of(argument)):
+        if isinstance(argument, tree.Ref) and self.range_of(argument).is_nonnegative:
             self._shares.add((self._origin(argument.id), item.field.id))
 
     def _origin(self, column: int) -> int:
@@ -138,7 +138,7 @@ class CertainRanges:
 
     def _of_quotient(self, part: tree.Expression, whole: tree.Expression) -> Interval:
         """Return the range of a quotient that is a number: of a share, or by its sign."""
-        if not all(_is_positive(self.range_of(side)) for side in (part, whole)):
+        if not all(self.range_of(side).is_nonnegative for side in (part, whole)):
             return EVERYTHING
         (times, above), (over, below) = _scaled(part), _scaled(whole, divides=True)
         pair = tuple(map(self._origin, (above, below)))
@@ -169,10 +169,6 @@ def _scaled(expression: tree.Expression, *, divides: bool = False) -> tuple[Frac
                     times, column = _scaled(other, divides=divides)
                     return facts.interval.lo * times, column
     return Fraction(1), -1
-
-
-def _is_positive(interval: Interval) -> bool:
-    return isinstance(interval.lo, Fraction) and interval.lo >= 0
 
 
 def range_of_sum(argument: Interval) -> Interval:

@@ -27,6 +27,11 @@ class Lattice:
     def step(self) -> Fraction:
         return Fraction(self.base) ** -self.digits
 
+    @property
+    def is_decimal(self) -> bool:
+        """True for the grid of a DECIMAL with decimal places."""
+        return self.base == 10 and self.digits > 0  # noqa: PLR2004
+
 
 WHOLE = Lattice(10, 0)
 """The grid of integers themselves."""

@@ -210,9 +210,9 @@ def _time_bucket(args: tuple[Text, ...], kind: tree.SqlType) -> Text:
     `+ shift` makes the number positive, so that `//` rounds down; it is a multiple of the width.
     """
     unit, count, moment, *given = args
-    name, width = _word(unit), _value(count)
+    name, width = _word(unit), count.value
     assert isinstance(width, int)  # `accepts` let it through
-    origin = bucket_origin(name, None if not given else _value(given[0]))
+    origin = bucket_origin(name, None if not given else given[0].value)
     if name == "month":
         start = Text(constant(tree.Literal(origin, tree.TIMESTAMP)), tree.TIMESTAMP)
         position = f"TRY(date_diff('month', {start.sql}, {_in_utc(moment)}))"
@@ -234,10 +234,6 @@ def _rounded_down(position: str, width: int, offset: int = 0) -> str:
     shift = (2**64 // width + 1) * width - offset
     whole = f"(({position}::HUGEINT + {shift}::HUGEINT) // {width}::HUGEINT)"
     return f"{whole} * {width}::HUGEINT - {shift}::HUGEINT"
-
-
-def _value(arg: Text) -> tree.Value:
-    return None if arg.literal is None else arg.literal.value
 
 
 def _age(later: Text, earlier: Text) -> str:

@@ -20,7 +20,7 @@ def row_value(part: measurement_kinds.ValueTotal, x: str) -> str:
 
     A DECIMAL is its own lattice and stays as it is; other numbers become integers.
     """
-    if _is_decimal(part.lattice):
+    if part.lattice.is_decimal:
         value = clamped(x, _decimal(part.lower, part), _decimal(part.upper, part))
         return f"{value} - {_decimal(part.centre, part)}" if part.centre else value
     if part.lattice.base == 2:  # noqa: PLR2004
@@ -42,14 +42,14 @@ def unit_value(part: measurement_kinds.ValueTotal, x: str) -> str:
     """
     value = row_value(part, x)
     bounds = (part.lower, part.upper, part.lower - part.centre, part.upper - part.centre)
-    narrow = not _is_decimal(part.lattice) and max(map(abs, bounds)) < INTEGER_LIMIT
+    narrow = not part.lattice.is_decimal and max(map(abs, bounds)) < INTEGER_LIMIT
     return f"({value})::INTEGER" if narrow else value
 
 
 def weighed_value(part: measurement_kinds.ValueTotal, x: str, weight: str) -> str:
     """Return SQL for a row's value as an integer times its weight."""
     value = row_integer(part, x)
-    if part.centre and _is_decimal(part.lattice):
+    if part.centre and part.lattice.is_decimal:
         value = f"{value} - ({part.centre})"
     return f"({value})::HUGEINT * {weight}"
 
@@ -57,7 +57,7 @@ def weighed_value(part: measurement_kinds.ValueTotal, x: str, weight: str) -> st
 def distinct_value(part: measurement_kinds.DistinctSum, x: str) -> str:
     """Return SQL for a distinct value's contribution as an integer; NULL contributes nothing."""
     value = row_integer(part, x)
-    return f"{value} - ({part.centre})" if part.centre and _is_decimal(part.lattice) else value
+    return f"{value} - ({part.centre})" if part.centre and part.lattice.is_decimal else value
 
 
 def clipped_total(part: measurement_kinds.Measurement, total: str, *, whole: bool = False) -> str:
@@ -66,14 +66,14 @@ def clipped_total(part: measurement_kinds.Measurement, total: str, *, whole: boo
     A sum of `weighed_value` is an integer (`whole`) already.
     """
     lower, upper = measurement_kinds.clip_of_unit(part)
-    if isinstance(part, measurement_kinds.ValueTotal) and _is_decimal(part.lattice) and not whole:
+    if isinstance(part, measurement_kinds.ValueTotal) and part.lattice.is_decimal and not whole:
         return _decimal_integer(part, total, lower, upper)
     return f"({clamped(total, str(lower), str(upper))})::{_integer(lower, upper)}"
 
 
 def row_integer(part: measurement_kinds.ValueTotal, x: str) -> str:
     """Return SQL for a row's value as an integer, clamped; NULL is NULL."""
-    if not _is_decimal(part.lattice):
+    if not part.lattice.is_decimal:
         return row_value(part, x)
     return _decimal_integer(part, x, part.lower, part.upper)
 
@@ -94,13 +94,9 @@ def _decimal_integer(part: measurement_kinds.ValueTotal, x: str, lower: int, upp
 
 def as_integer(lattice: Lattice, total: str) -> str:
     """Return SQL for a sum over rows as an integer; for a DECIMAL, its digits without the point."""
-    if not _is_decimal(lattice):
+    if not lattice.is_decimal:
         return total
     return f"replace({total}::DECIMAL({MOST_DIGITS}, {lattice.digits})::VARCHAR, '.', '')"
-
-
-def _is_decimal(lattice: Lattice) -> bool:
-    return lattice.base == 10 and lattice.digits > 0  # noqa: PLR2004
 
 
 def _decimal(value: int, part: measurement_kinds.ValueTotal) -> str:

@@ -144,14 +144,8 @@ def _in_one_scale(sql: str, args: tuple[Sized, ...], kind: tree.SqlType) -> str:
     return in_scale(sql, scales.pop(), kind) if kind.kind is tree.Kind.DECIMAL and scales else sql
 
 
-def _word(arg: Sized) -> str:
-    """Return a plain word from a part that `accepts` admitted."""
-    assert arg.literal is not None
-    return str(arg.literal.value).lower()
-
-
 def _part(args: tuple[Sized, ...], kind: tree.SqlType) -> Sized | None:
-    part, x = _word(args[0]), args[1].operand(ATOM)
+    part, x = args[0].word, args[1].operand(ATOM)
     of_day = args[1].type == tree.DATE and part in ("hour", "minute")
     if part not in PARTS or of_day or args[1].type.kind is tree.Kind.TIME:
         return None
@@ -161,7 +155,7 @@ def _part(args: tuple[Sized, ...], kind: tree.SqlType) -> Sized | None:
 
 def _truncated(args: tuple[Sized, ...], kind: tree.SqlType) -> Sized | None:
     """Return DATE_TRUNC for years 1 to 9999; no engine shows others as a key."""
-    part, moment = _word(args[0]), args[1]
+    part, moment = args[0].word, args[1]
     if part not in TRUNCATED or moment.type.kind is tree.Kind.TIMESTAMPTZ:
         return None
     x = moment.operand(ATOM)
@@ -175,7 +169,7 @@ def _truncated(args: tuple[Sized, ...], kind: tree.SqlType) -> Sized | None:
 def _later(args: tuple[Sized, ...], kind: tree.SqlType) -> Sized | None:
     """Return a timestamp some months, days or microseconds later, for years 1 to 9999."""
     unit, count, moment = args
-    length = _length(_word(unit), count)
+    length = _length(unit.word, count)
     if length is None:
         return None
     if moment.type.kind is tree.Kind.TIMESTAMPTZ or kind not in (tree.DATE, tree.TIMESTAMP):
@@ -219,7 +213,7 @@ def _days_later(args: tuple[Sized, ...], kind: tree.SqlType) -> Sized | None:
 def _between(args: tuple[Sized, ...], kind: tree.SqlType) -> Sized | None:
     """Return DATE_DIFF: the number of boundaries of a part between two dates or timestamps."""
     part, *ends = args
-    word = _word(part)
+    word = part.word
     if any(end.type not in (tree.DATE, tree.TIMESTAMP, tree.TIMESTAMPTZ) for end in ends):
         return None
     first, last = (converted(end, tree.DATE if word in OF_DAYS else tree.TIMESTAMP) for end in ends)
@@ -234,7 +228,7 @@ def _between(args: tuple[Sized, ...], kind: tree.SqlType) -> Sized | None:
 def _passed(args: tuple[Sized, ...], kind: tree.SqlType) -> Sized | None:
     """Return DATE_SUB: the number of whole parts of constant length between two timestamps."""
     part, *ends = args
-    length = LENGTHS.get(_word(part))
+    length = LENGTHS.get(part.word)
     if length is None or any(
         end.type not in (tree.DATE, tree.TIMESTAMP, tree.TIMESTAMPTZ) for end in ends
     ):
@@ -356,7 +350,7 @@ def _has_64_bits(arg: Sized) -> bool:
 
 def _zoned(args: tuple[Sized, ...], kind: tree.SqlType) -> Sized | None:
     """Return a timestamp with or without a zone, in UTC; other zones differ between engines."""
-    if ZONES.get(_word(args[0])) not in UTC:
+    if ZONES.get(args[0].word) not in UTC:
         return None
     return Sized(f"{args[1].operand(ATOM)} AT TIME ZONE 'UTC'", kind, LOOSE)
 

@@ -17,18 +17,13 @@ _TINY = "float8 '1e-200'"
 """Size below which a number is zero steps of any lattice."""
 
 
-def is_decimal(lattice: Lattice) -> bool:
-    """Test whether its steps are digits after the point."""
-    return lattice.base == 10 and lattice.digits > 0  # noqa: PLR2004
-
-
 def row_value(part: measurement_kinds.ValueTotal, x: str) -> str:
     """Return SQL for a row's value, clamped, scaled, rounded half up and centred; NULL and NaN
     become NULL (PRIVACY.md R28).
 
     A DECIMAL is its own lattice and stays as it is; other numbers become integers.
     """
-    if is_decimal(part.lattice):
+    if part.lattice.is_decimal:
         value = clamped(x, _decimal(part.lower, part), _decimal(part.upper, part))
         return f"{value} - ({_decimal(part.centre, part)})" if part.centre else value
     ends = (part.lower, part.upper, part.lower - part.centre, part.upper - part.centre)
@@ -51,7 +46,7 @@ def row_integer(part: measurement_kinds.ValueTotal, x: str) -> str:
     """Return SQL for a row's value as an integer, clamped, minus the centre; NULL and NaN are
     NULL.
     """
-    if not is_decimal(part.lattice):
+    if not part.lattice.is_decimal:
         return row_value(part, x)
     return as_integer(part.lattice, row_value(part, x))
 
@@ -73,14 +68,14 @@ def clipped_total(part: measurement_kinds.Measurement, total: str, *, whole: boo
     if isinstance(part, measurement_kinds.UnitCount):
         return total  # 1, or nothing
     lower, upper = measurement_kinds.clip_of_unit(part)
-    if isinstance(part, measurement_kinds.ValueTotal) and is_decimal(part.lattice) and not whole:
+    if isinstance(part, measurement_kinds.ValueTotal) and part.lattice.is_decimal and not whole:
         total = as_integer(part.lattice, total)
     return f"({clamped(total, str(lower), str(upper))})::{_integer(lower, upper)}"
 
 
 def as_integer(lattice: Lattice, total: str) -> str:
     """Return SQL for a sum over rows as an integer; for a DECIMAL, its digits without the point."""
-    return f"trunc(({total}) * {10**lattice.digits})" if is_decimal(lattice) else total
+    return f"trunc(({total}) * {10**lattice.digits})" if lattice.is_decimal else total
 
 
 def clamped(x: str, lower: str, upper: str) -> str:

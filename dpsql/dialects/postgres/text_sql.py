@@ -21,7 +21,7 @@ from dpsql.dialects.sized_text import Sized
 from dpsql.dialects.sql_text import ATOM, LOOSE, OTHER, TEST
 from dpsql.functions import LONGEST_TEXT
 from dpsql.functions.strings import MOST_COPIES
-from dpsql.model.tree import Kind, SqlType, Value
+from dpsql.model.tree import Kind, SqlType
 
 _ASCII = 0x80
 _OTHER_LETTER = "é"
@@ -84,7 +84,7 @@ def _end(name: str) -> Rule:
 
     def text(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
         x, count = args
-        number = _value(count)
+        number = count.value
         if not isinstance(number, int) or not 0 <= number <= LONGEST_TEXT:
             return None
         return Sized(f"{name}({x.sql}, {number})", kind)
@@ -95,7 +95,7 @@ def _end(name: str) -> Rule:
 def _inside(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
     """Return SUBSTRING from a constant place on, counted from 1."""
     x, *places = args
-    numbers = [_value(place) for place in places]
+    numbers = [place.value for place in places]
     if not all(isinstance(n, int) and 0 <= n <= LONGEST_TEXT for n in numbers) or numbers[0] == 0:
         return None
     return Sized(f"substr({x.sql}, {', '.join(map(str, numbers))})", kind)
@@ -111,7 +111,7 @@ def _padded(name: str) -> Rule:
 def _part(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
     """Return SPLIT_PART by a constant that is not empty."""
     text, by, place = args
-    if not _value(by) or text.type.kind is not Kind.VARCHAR:
+    if not by.value or text.type.kind is not Kind.VARCHAR:
         return None
     return Sized(f"split_part({text.sql}, {by.sql}, {place.sql})", kind)
 
@@ -119,7 +119,7 @@ def _part(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
 def _repeated(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
     """Return a text repeated a constant number of times."""
     text, count = args
-    number = _value(count)
+    number = count.value
     if not isinstance(number, int) or not 0 <= number <= MOST_COPIES:
         return None
     return Sized(_cut(f"repeat({_cut(text.sql)}, {count.sql})"), kind)
@@ -173,9 +173,9 @@ def _matches(*, whole: bool) -> Rule:
 
     def test(args: tuple[Sized, ...]) -> str | None:
         text, pattern, *flags = args
-        if any(_value(flag) not in ("", "c") for flag in flags):
+        if any(flag.value not in ("", "c") for flag in flags):
             return None
-        language = translated(str(_value(pattern)))
+        language = translated(str(pattern.value))
         if language is None:
             return None
         language = f"^(?:{language})$" if whole else language
@@ -240,10 +240,6 @@ def _runs(letters: list[str]) -> list[str]:
 
 def _plain(letter: str) -> str:
     return letter if letter.isalnum() or letter in "._ " else f"\\u{ord(letter):04x}"
-
-
-def _value(arg: Sized) -> Value:
-    return None if arg.literal is None else arg.literal.value
 
 
 TEXTS: dict[str, Rule] = {

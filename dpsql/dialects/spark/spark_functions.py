@@ -154,14 +154,8 @@ def _joined(args: tuple[Sized, ...]) -> str:
     return f"left(concat({', '.join(cut)}), {LONGEST_TEXT})"
 
 
-def _word(arg: Sized) -> str:
-    """Return a plain word from a part that `accepts` admitted."""
-    assert arg.literal is not None
-    return str(arg.literal.value).lower()
-
-
 def _part(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
-    part, moment = _word(args[0]), args[1]
+    part, moment = args[0].word, args[1]
     of_day = moment.type == DATE and part in ("hour", "minute")
     if part not in PARTS or of_day or moment.type not in _MOMENTS:
         return None
@@ -169,7 +163,7 @@ def _part(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
 
 
 def _truncated(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
-    part, moment = _word(args[0]), args[1]
+    part, moment = args[0].word, args[1]
     if part not in TRUNCATED or moment.type not in _MOMENTS or kind not in _MOMENTS:
         return None
     target = "DATE" if kind == DATE else "TIMESTAMP_NTZ"
@@ -183,7 +177,7 @@ def _as_moment(moment: Sized) -> str:
 
 def _later(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
     """Return a timestamp some months, days or microseconds later, for years 1 to 9999."""
-    unit, number, moment = _word(args[0]), _number(args[1]), args[2]
+    unit, number, moment = args[0].word, _number(args[1]), args[2]
     if number is None or abs(number) > MOST.get(unit, -1):
         return None
     if moment.type not in _MOMENTS or kind not in _MOMENTS:
@@ -208,11 +202,11 @@ def _between(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
     part, *ends = args
     if any(end.type not in _MOMENTS for end in ends):
         return None
-    if (step := STEPS.get(_word(part))) is not None:
+    if (step := STEPS.get(part.word)) is not None:
         first, last = (f"({_since_year_1(end)} div {step}L)" for end in ends)
         return Sized(f"{last} - {first}", kind, OTHER, digits=MICROS)
-    weeks = _word(part) == "week"
-    counted = "day" if weeks else _word(part)
+    weeks = part.word == "week"
+    counted = "day" if weeks else part.word
     numbers = [_number_of(counted, converted(end, DATE).sql) for end in ends]
     if None in numbers:
         return None
@@ -223,7 +217,7 @@ def _between(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
 def _passed(args: tuple[Sized, ...], kind: SqlType) -> Sized | None:
     """Return DATE_SUB: the number of whole parts of constant length between two timestamps."""
     part, *ends = args
-    length = LENGTHS.get(_word(part))
+    length = LENGTHS.get(part.word)
     if length is None or any(end.type not in _MOMENTS for end in ends):
         return None
     first, last = map(_since_year_1, ends)

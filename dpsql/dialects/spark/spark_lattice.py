@@ -21,10 +21,6 @@ _INT, _SUMMED_DIGITS = 2**31, 28
 """Ends of an INT, and the digits of a DECIMAL with sums of 38 digits."""
 
 
-def _is_decimal(lattice: Lattice) -> bool:
-    return lattice.base == 10 and lattice.digits > 0  # noqa: PLR2004
-
-
 def row_value(part: kinds.ValueTotal, x: str) -> str:
     """Return SQL for a row's value, clamped, scaled, rounded half up and centred; NULL and NaN
     become NULL (PRIVACY.md R28).
@@ -54,7 +50,7 @@ def unit_value(part: kinds.ValueTotal, x: str) -> str:
 
 def _adds_decimals(part: kinds.Measurement) -> bool:
     """Test whether rows are DECIMALs in the steps of the lattice, with spare digits for sums."""
-    if not isinstance(part, kinds.ClippedSum | kinds.StableMean) or not _is_decimal(part.lattice):
+    if not isinstance(part, kinds.ClippedSum | kinds.StableMean) or not part.lattice.is_decimal:
         return False
     kind, digits = type_of(part.argument), part.lattice.digits
     widest = max(kind.precision, _width(digits, part.lower, part.upper, part.centre))
@@ -63,7 +59,7 @@ def _adds_decimals(part: kinds.Measurement) -> bool:
 
 def _steps(part: kinds.ValueTotal, x: str) -> str:
     digits = part.lattice.digits
-    if _is_decimal(part.lattice):
+    if part.lattice.is_decimal:
         return _decimal_steps(digits, x, part.lower, part.upper)
     if part.lattice.base == 2:  # noqa: PLR2004
         lower, upper = (double(float(b * part.lattice.step)) for b in (part.lower, part.upper))

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from typing import assert_never
 
 from dpsql.compiler.plan import measurement_kinds as kinds
-from dpsql.dialects.norm_edges import ROOM, bits_of, edges_of, excess_bits, first_place
+from dpsql.dialects.norm_edges import ROOM, bits_of, edges_of, first_place
 from dpsql.dialects.spark.spark_constants import MOST_DIGITS, WHOLE, double, lacking
 from dpsql.dialects.spark.spark_lattice import summed_type
 from dpsql.model.vocabulary import Norm
@@ -45,7 +45,7 @@ def _added(part: kinds.ScaledTotal, n: int) -> list[str]:
     if max(largest, part.bound) > _LARGEST:
         raise lacking("a norm of so large numbers")
     steps = _steps(f"p{n}", part.steps)
-    bits = _bits(part)
+    bits = bits_of(part)
     size = f"abs({steps})" if part.norm is Norm.L1 else _squared(steps, bits)
     norm = f"SUM(CAST({size} AS DECIMAL(28,0))) OVER (PARTITION BY u) AS n{n}"
     return [f"CAST({steps} AS {_SHORT}) * CAST({part.bound}BD AS {_SHORT}) AS x{n}", norm]
@@ -56,7 +56,7 @@ def _bounded(part: kinds.ScaledTotal, n: int) -> list[str]:
     norm = f"n{n}"
     if part.norm is not Norm.L1:
         root = f"ceil(least(sqrt(CAST(n{n} AS DOUBLE)) * {double(ROOM)}, {_MOST}))"
-        norm = f"(CAST({root} AS {_SHORT}) + 1BD) * {2 ** _bits(part)}BD"
+        norm = f"(CAST({root} AS {_SHORT}) + 1BD) * {2 ** bits_of(part)}BD"
     return [f"greatest(CAST({norm} AS {WHOLE}), CAST({max(1, part.bound)}BD AS {WHOLE})) AS s{n}"]
 
 
@@ -153,10 +153,6 @@ def _product(times: int, x: str) -> str:
     if abs(times) >= _SHORT_END:
         raise lacking("a vote about so large numbers")
     return f"CAST({times}BD AS {_SHORT}) * CAST({x} AS {_SHORT})"
-
-
-def _bits(part: kinds.ScaledTotal) -> int:
-    return excess_bits(part.total.total_lower, part.total.total_upper, part.steps)
 
 
 def _squared(steps: str, bits: int) -> str:
