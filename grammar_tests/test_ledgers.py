@@ -7,14 +7,16 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from dpsql.ledgers import Charge, Ledger, Remembered, Spent
+from dpsql.ledgers import Charge, Inquiry, Ledger, Remembered, Spent, Stopped
 from dpsql.ledgers import chain as chain_module
 from dpsql.ledgers.sqlite import SqliteLedger, StoredLedger
 from dpsql.model.errors import LedgerError, Reason, Refused
 from dpsql.model.vocabulary import (
+    Event,
     Fact,
     FactKind,
     Loss,
@@ -187,9 +189,11 @@ def test_a_failure_after_the_charge_stays_charged(ledger: Ledger) -> None:
 class Refunds(SqliteLedger):
     """Wrong: takes the last charge back when its query fails."""
 
-    def remember(self, query_id: str, answer: tuple[Noisy, ...]) -> None:
+    def remember(
+        self, query_id: str, answer: tuple[Noisy, ...], *more: tuple[str, tuple[Noisy, ...]]
+    ) -> None:
         try:
-            super().remember(query_id, answer)
+            super().remember(query_id, answer, *more)
         except TypeError:
             kit.edit(Path(self._store.name), "DELETE FROM entries WHERE sequence > 0")
             kit.mark_file(Path(self._store.name)).unlink()
@@ -314,6 +318,58 @@ class KeyedByText(SqliteLedger):
 def test_a_cache_keyed_by_text_is_caught(path: Path, law: Callable[[Ledger], None]) -> None:
     with pytest.raises(AssertionError):
         law(KeyedByText.open(str(path)))
+
+
+def knows_unanswered_charges(ledger: Ledger) -> None:
+    """A charge without an answer is that of the same analyst, text, price, question and data."""
+    ledger.charge(charge("q1"))
+    assert ledger.unanswered(charge("")) == "q1"
+    others: list[dict[str, Any]] = [
+        *({"analyst": "bob"}, {"budget": "other"}, {"epsilon": 2 * TENTH}, {"loss": LOSS + LOSS}),
+        *({"question": "cd" * 32}, {"policy_version": "v2"}, {"inquiry": Inquiry("psql")}),
+        {"event": Event(EVENT.parts * 2)},
+    ]
+    for change in others:
+        assert ledger.unanswered(charge("", **change)) == "", change
+    ledger.charge(charge("q2"))
+    ledger.remember("q2", ANSWER)
+    assert ledger.unanswered(charge("")) == "q1"
+    ledger.remember("q1", ANSWER)
+    assert ledger.unanswered(charge("")) == ""
+    ledger.charge(charge("q3"))
+    ledger.stop(Stopped("default", None), "why")
+    with pytest.raises(Refused):
+        ledger.unanswered(charge(""))
+    ledger.resume(Stopped("default", None))
+    ledger.refresh()
+    assert ledger.unanswered(charge("")) == ""
+
+
+def test_a_charge_without_an_answer_is_told_by_all_that_it_says(ledger: Ledger) -> None:
+    knows_unanswered_charges(ledger)
+
+
+class TakesAnyCharge(SqliteLedger):
+    """Wrong: looks at the question alone."""
+
+    def unanswered(self, charge: Charge) -> str:
+        entries = [e for e in self.history(None, 10) if e.question == charge.question]
+        return next((e.query_id for e in entries if not e.remembered), "")
+
+
+def test_a_ledger_that_takes_any_charge_of_a_question_is_caught(path: Path) -> None:
+    with pytest.raises(AssertionError, match="bob"):
+        knows_unanswered_charges(TakesAnyCharge.open(str(path)))
+
+
+def test_several_answers_are_kept_together_or_not_at_all(ledger: Ledger) -> None:
+    ledger.charge(charge("q1"))
+    with pytest.raises(LedgerError, match="never charged"):
+        ledger.remember("q1", ANSWER, ("q2", ANSWER))
+    assert recall(ledger) is None
+    ledger.charge(charge("q2"))
+    ledger.remember("q1", ANSWER, ("q2", ANSWER))
+    assert [each.remembered for each in ledger.history(None, 2)] == [True, True]
 
 
 def test_each_paid_answer_is_recalled_the_most_precise_first(ledger: Ledger) -> None:

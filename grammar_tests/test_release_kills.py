@@ -3,96 +3,165 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
-import signal
+import sqlite3
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from dpsql.engines import Stop
+from dpsql.engines.duckdb.duckdb_engine import DuckDBEngine
+from dpsql.ledgers.sqlite import SqliteLedger
+from dpsql.ledgers.store import SqliteStore
+from dpsql.model.errors import LedgerError
+from dpsql.model.vocabulary import Loss
 from dpsql.proxy import Proxy
-from dpsql.systems.releases.signed_files import new_folder
-from grammar_tests.proxy_kit import BY_COUNTRY, shop
-from grammar_tests.test_releases import verify
+from dpsql.systems.releases.published_tables import PublishedRelease, PublishTables
+from dpsql.systems.releases.release_file import read_statements
+from dpsql.systems.releases.signed_files import new_folder, write_files
+from dpsql.vault.vault import Vault
+from grammar_tests.proxy_kit import BY_COUNTRY, request, shop
 
-TABLES = f"""
+TABLES = read_statements(f"""
 -- name: by_country
 {BY_COUNTRY};
--- name: orders
-SELECT status, COUNT(*) AS n FROM orders GROUP BY status;
--- name: middle
-SELECT MEDIAN(age) AS age FROM customers;
-"""
-PROGRAM = """
-import os, signal, sys
-at, seen = int(sys.argv.pop(1)), []
-def event(name, given):
-    writes = name == "open" and isinstance(given[1], str) and set(given[1]) & set("wax+")
-    if name in ("sqlite3.connect", "os.mkdir", "os.rename") or writes:
-        seen.append(f"{name} {given[0]}")
-        if len(seen) == at:
-            os.kill(os.getpid(), signal.SIGKILL)
-sys.addaudithook(event)
-from dpsql.interfaces.cli import main
-try:
-    main()
-finally:
-    print(*seen, sep="\\n", file=sys.stderr)
-"""
-"""The command line, killed before the event of this number: a ledger is opened, a file is made."""
+-- name: logins
+SELECT COUNT(*) AS n FROM logins;
+""")
+"""The limit of the second one is found first, at a charge of its own."""
+PRICE = Loss(48_711_940)
 
 
-def run(folder: Path, at: int) -> subprocess.CompletedProcess[str]:
-    policy = ["--policy", str(folder / "dpsql.toml"), "--analyst", "ana", "--replicates", "50"]
-    release = ["publish", str(folder / "tables.sql"), *policy, "-o", str(folder / "out"), "--yes"]
-    command = [sys.executable, "-c", PROGRAM, str(at), *release]
-    return subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+class Killed(BaseException):
+    """The end of a process: no code of dpsql catches it."""
 
 
-def spent(folder: Path) -> int:
-    with Proxy.open(str(folder / "dpsql.toml")) as proxy:
-        return proxy.ledger.spent("default").amount
+class Steps:
+    """Counter of steps; the one with the number `last` kills."""
+
+    def __init__(self, last: int = 0) -> None:
+        self.last, self.count = last, 0
+
+    def __call__(self) -> None:
+        self.count += 1
+        if self.count == self.last:
+            raise Killed
+
+
+def test_a_kill_at_any_write_of_a_file_leaves_the_old_folder_or_the_whole_new_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The twin writes into the folder itself."""
+    files = {"a.csv": b"1", "tables/b.csv": b"2"}
+
+    def write(step: Callable[[], None], into: Callable[[Path], Any]) -> None:
+        sync = os.fsync
+        with monkeypatch.context() as patched, into(tmp_path / "out") as folder:
+            patched.setattr(shutil, "rmtree", lambda *_, **__: None)  # the dead remove nothing
+            patched.setattr(os, "fsync", lambda number: sync(number) or step())  # type: ignore[func-returns-value]
+            write_files(folder, files)
+
+    @contextmanager
+    def in_place(target: Path) -> Iterator[Path]:
+        target.mkdir(exist_ok=True)
+        yield target
+
+    def left(last: int, into: Callable[[Path], Any]) -> set[str]:
+        with pytest.raises(Killed):
+            write(Steps(last), into)
+        written = {p.name for p in (tmp_path / "out").rglob("*") if p.is_file()}
+        shutil.rmtree(tmp_path / "out", ignore_errors=True)
+        return written
+
+    steps = Steps()
+    write(steps, new_folder)
+    shutil.rmtree(tmp_path / "out")
+    halves = [left(last, new_folder) for last in range(1, steps.count + 1)]
+    assert halves == [set()] * (steps.count - 1) + [{"a.csv", "b.csv"}]
+    assert left(1, in_place) == {"a.csv"}
+    write(Steps(), new_folder)
+    assert {path.name for path in tmp_path.iterdir()} == {"out"}, "no leftover of the killed"
+
+
+@contextmanager
+def every_step(patch: pytest.MonkeyPatch, step: Callable[[], None]) -> Iterator[None]:
+    """Take a step before and after each write to a ledger, and after each statement on data."""
+    transaction, aggregate = SqliteStore.transaction, DuckDBEngine.aggregate
+
+    @contextmanager
+    def counting(self: SqliteStore, opened: Any, *, write: bool) -> Iterator[list[str]]:
+        with transaction(self, opened, write=write) as schema:
+            yield schema
+            if write:
+                step()
+        if write:
+            step()
+
+    def measured(*given: Any, **named: Any) -> Any:
+        exact = aggregate(*given, **named)
+        step()
+        return exact
+
+    with patch.context() as patched:
+        patched.setattr(SqliteStore, "transaction", counting)
+        patched.setattr(DuckDBEngine, "aggregate", measured)
+        yield
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str], int]:
-    """A shop with statements, the events of a release that nothing ends, and its price."""
-    fresh = tmp_path_factory.mktemp("release") / "fresh"
-    shop(fresh)
-    (fresh / "tables.sql").write_text(TABLES)
-    folder = fresh.with_name("whole")
-    shutil.copytree(fresh, folder)
-    done = run(folder, 0)
-    assert done.returncode == 0, done.stderr
-    events = re.findall(r"(?m)^(?:sqlite3\.connect|os\.\w+|open) .*$", done.stderr)
-    assert events[-1].startswith("os.rename"), "the name of the folder comes last"
-    return fresh, events, spent(folder)
+def proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
+    """A shop, for releases of different tables."""
+    with Proxy.open(str(shop(tmp_path_factory.mktemp("shop")))) as opened:
+        yield opened
 
 
-@pytest.mark.full("starts three processes")
-@pytest.mark.parametrize(
-    "part", [1.0, *(pytest.param(each, marks=pytest.mark.campaign) for each in (0.3, 0.7, 2.0))]
-)
-def test_a_killed_release_is_ended_by_the_next_run(
-    whole: tuple[Path, list[str], int], tmp_path: Path, part: float
+def publish(proxy: Proxy, ledger: Path) -> tuple[PublishedRelease, Loss]:
+    """The release of a new process, and the spent budget."""
+    with closing(SqliteLedger.open(str(ledger))) as opened:
+        parts = replace(proxy.parts(Stop()), vault=Vault(opened, proxy.vault.engine))
+        found = PublishTables(TABLES, request(""), count=2).run(parts)
+        return found, opened.spent("default")
+
+
+def kill(proxy: Proxy, ledger: Path, patch: pytest.MonkeyPatch, last: int) -> None:
+    """Publish until this step."""
+    SqliteLedger.open(str(ledger)).close()
+    with every_step(patch, Steps(last)), pytest.raises(Killed):
+        publish(proxy, ledger)
+
+
+@pytest.mark.full("publishes once for each write")
+def test_a_kill_at_any_write_ends_with_one_charge(
+    proxy: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Parts up to 1 are measured before the first file is written, the others after it."""
-    fresh, events, price = whole
-    first = next(n for n, e in enumerate(events, 1) if e.startswith("open") and ".partial" in e)
-    at = int(part * first) if part < 1 else first + int((part - 1) * (len(events) - first))
-    folder = tmp_path / "killed"
-    shutil.copytree(fresh, folder)
-    assert run(folder, at).returncode == -signal.SIGKILL
-    assert not (folder / "out").exists()
-    before = spent(folder)
-    assert run(folder, 0).returncode == 0
-    assert verify(folder / "out").exit_code == 0
-    assert not list(folder.glob(".out*")), "no leftover of the killed process"
-    # Statements that were being measured have no answer, and their charge holds.
-    assert price <= spent(folder) <= 2 * price
-    assert part < 1 or (before, spent(folder)) == (price, price)
+    SqliteLedger.open(str(tmp_path / "whole")).close()
+    steps = Steps()
+    with every_step(monkeypatch, steps):
+        assert publish(proxy, tmp_path / "whole")[1] == PRICE
+    assert steps.count == 6 * 4 + 3, "six writes, two steps for each and its mark; three statements"
+    for last in range(1, steps.count + 1):
+        ledger = tmp_path / str(last)
+        kill(proxy, ledger, monkeypatch, last)
+        resumed, spent = publish(proxy, ledger)
+        assert (resumed.loss, spent) == (PRICE, PRICE), last
+    again, spent = publish(proxy, ledger)
+    assert (again.receipt.charged, spent) == (Loss(0), PRICE)
+    assert [t.answer.rows for t in resumed.tables] == [t.answer.rows for t in again.tables]
+
+
+@pytest.mark.full("publishes twice")
+def test_wrong_twin_a_release_that_forgets_what_was_charged(
+    proxy: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kill(proxy, tmp_path / "ledger", monkeypatch, 4)
+    monkeypatch.setattr(Vault, "unanswered", lambda *_: "")
+    assert publish(proxy, tmp_path / "ledger")[1].amount > PRICE.amount
 
 
 def test_the_folder_of_a_running_process_stays(tmp_path: Path) -> None:
@@ -103,3 +172,31 @@ def test_the_folder_of_a_running_process_stays(tmp_path: Path) -> None:
     with new_folder(tmp_path / "out") as partial:
         left = {path.name for path in tmp_path.iterdir()}
     assert left == {f".out.{os.getppid()}.partial", partial.name}
+
+
+@pytest.mark.full("publishes three times")
+def test_a_full_disk_and_a_faster_process_charge_nothing_more(
+    proxy: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What another process stored first is the answer of both."""
+
+    def fill(*_: Any) -> None:
+        error = sqlite3.OperationalError("no")
+        error.sqlite_errorcode = sqlite3.SQLITE_FULL
+        raise error
+
+    with monkeypatch.context() as patched:
+        patched.setattr(SqliteStore, "insert_answer", staticmethod(fill))
+        with pytest.raises(LedgerError, match="the disk is full"):
+            publish(proxy, tmp_path / "ledger")
+    remember, others = SqliteLedger.remember, list[PublishedRelease]()
+
+    def wait(self: SqliteLedger, *answers: Any) -> None:
+        monkeypatch.setattr(SqliteLedger, "remember", remember)
+        others.append(publish(proxy, tmp_path / "ledger")[0])
+        remember(self, *answers)
+
+    monkeypatch.setattr(SqliteLedger, "remember", wait)
+    found, spent = publish(proxy, tmp_path / "ledger")
+    assert spent == PRICE
+    assert [t.answer.rows for t in found.tables] == [t.answer.rows for t in others[0].tables]

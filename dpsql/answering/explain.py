@@ -56,7 +56,8 @@ def price(compiler: Compiler, vault: Vault, query: Question) -> Loss:
     """Return the present price of a query, and nothing else."""
     steps = steps_of(compiler, vault, query)
     if steps is None:
-        return _of_one(compiler, vault, query).charge
+        charged = vault.unanswered(query, compiler.prepared(query))
+        return Loss(0) if charged else _of_one(compiler, vault, query).charge
     if steps.to_pay:
         return steps_price(compiler, vault, steps)
     remembered = [answer for answer in steps.remembered if answer is not None]

@@ -284,7 +284,7 @@ def _price(compiler: Compiler, vault: Vault, part: Beside) -> Loss:
         return price(compiler, vault, part.query)
     plan = part.measured.plan
     assert plan is not None
-    return plan.loss
+    return NOTHING if vault.unanswered(part.query, part.measured) else plan.loss
 
 
 def _goals(each: Beside, measured: Sequence[Beside], epsilon: Decimal | None) -> tuple[Target, ...]:

@@ -147,7 +147,7 @@ class ColumnSteps(Steps):
         if self.to_pay or _is_remembered(compiler, vault, first):
             return first
         # If the bounds are known, the answer gets their share.
-        return alone
+        return _unless_resumed(compiler, vault, first, alone)
 
     def notices(self, compiler: Compiler, last: Question) -> tuple[Notice, ...]:  # noqa: ARG002
         return tuple(map(notice, last.bounds))
@@ -197,7 +197,7 @@ class NormSteps(Steps):
         if of_all != first and _is_remembered(compiler, vault, of_all):
             return of_all
         # If the norms are known, the answer gets their share.
-        return with_norms(self.query)
+        return _unless_resumed(compiler, vault, first, with_norms(self.query))
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +230,8 @@ class KeySteps(Steps):
         if self.to_pay or _is_remembered(compiler, vault, first):
             return first
         # If the keys are known, the answer gets their share.
-        return replace(first, account=self.whole, promised=self.query.promised)
+        alone = replace(first, account=self.whole, promised=self.query.promised)
+        return _unless_resumed(compiler, vault, first, alone)
 
     def notices(self, compiler: Compiler, last: Question) -> tuple[Notice, ...]:  # noqa: ARG002
         single, showing = map(compiler.prepared, (self.query, self.searches[0]))
@@ -274,6 +275,14 @@ def _is_remembered(compiler: Compiler, vault: Vault, query: Question) -> bool:
     """Test whether the answer to a question and all its steps are remembered."""
     last, _ = last_step(compiler, vault, query)
     return last is not None and vault.remembered(compiler, last) is not None
+
+
+def _unless_resumed(compiler: Compiler, vault: Vault, first: Question, alone: Question) -> Question:
+    """Return the last step for the whole charge, `alone`, as the bounds are known; of a release,
+    `first`: it may have been interrupted after the bounds (SECURITY.md S37).
+    """
+    resumes = first.request.resumes and not _is_remembered(compiler, vault, alone)
+    return first if resumes else alone
 
 
 def answered(compiler: Compiler, vault: Vault, query: Question) -> Answer:
@@ -444,7 +453,8 @@ def steps_price(compiler: Compiler, vault: Vault, steps: Steps) -> Loss:
     """Return the price of all unremembered steps together."""
     more = steps.before_last(compiler, vault)
     last = _loss(compiler, steps.last) if more is None else steps_price(compiler, vault, more)
-    return reduce(add, (_loss(compiler, step) for step in steps.to_pay), last)
+    due = (each for each in steps.to_pay if not vault.unanswered(each, compiler.prepared(each)))
+    return reduce(add, (_loss(compiler, step) for step in due), last)
 
 
 def _loss(compiler: Compiler, query: Question) -> Loss:

@@ -344,6 +344,12 @@ class LedgerRecords(Protocol):
         present data version count.
         """
 
+    def unanswered(self, charge: Charge) -> str:
+        """Return the newest query with this very charge that has no recorded answer, or "".
+
+        Only its id and the limits may differ. Raises `Refused` if the owner stopped its payer.
+        """
+
     def answer(self, query_id: str) -> tuple[Noisy, ...]:
         """Return the recorded answer of a query. Raises LedgerError if there is none."""
 
@@ -502,8 +508,10 @@ class Ledger(LedgerRecords, Protocol):
         file counts late queries alone: its processes count their own running ones.
         """
 
-    def remember(self, query_id: str, answer: tuple[Noisy, ...]) -> None:
-        """Record the released answer of a charged query; once per query."""
+    def remember(
+        self, query_id: str, answer: tuple[Noisy, ...], *more: tuple[str, tuple[Noisy, ...]]
+    ) -> None:
+        """Record the released answers of charged queries, all or none; once per query."""
 
     def share(self, queries: Sequence[str], charge: Charge) -> Loss:
         """Give an analyst answers to this question that the budget of the charge has paid for.

@@ -98,25 +98,40 @@ def _windows_of(state: State, charge: Charge) -> dict[str, str]:
 def append_charge(book: Book, charge: Charge) -> None:
     """Append a charge, after those of its limits that are new."""
     _append_unseen(book, charge)
-    book.append(
-        EntryKind.CHARGE,
-        query_id=charge.query_id,
-        analyst=charge.analyst,
-        budget=charge.budget,
-        accountant=charge.accountant,
-        epsilon=str(charge.epsilon),
-        amount=charge.loss.amount,
-        delta=charge.loss.delta,
-        event=codec.encode_event(charge.event),
-        question=charge.question,
-        policy_version=charge.policy_version,
-        detail=codec.encode_inquiry(
-            charge.inquiry,
-            _windows_of(book.state, charge),
-            charge.periods,
-            charge.loss.further,
+    columns = _columns(charge, _windows_of(book.state, charge))
+    book.append(EntryKind.CHARGE, query_id=charge.query_id, **columns)
+
+
+def _columns(charge: Charge, windows: Mapping[str, str]) -> dict[str, str | int]:
+    """Return all that an entry says of a charge but its id, in these windows."""
+    return {
+        "analyst": charge.analyst,
+        "budget": charge.budget,
+        "accountant": charge.accountant,
+        "epsilon": str(charge.epsilon),
+        "amount": charge.loss.amount,
+        "delta": charge.loss.delta,
+        "event": codec.encode_event(charge.event),
+        "question": charge.question,
+        "policy_version": charge.policy_version,
+        "detail": codec.encode_inquiry(
+            charge.inquiry, windows, charge.periods, charge.loss.further
         ),
-    )
+    }
+
+
+def unanswered(book: Book, charge: Charge) -> str:
+    """Return the newest query with this charge and no answer, or "" (SECURITY.md S37)."""
+    _require_allowed(book, charge, ())
+    windows = {each.text: book.current_window(each).name for each in charge.calendars}
+    columns = _columns(charge, windows)
+    rows = _about(book, EntryKind.CHARGE, charge.question, charge.policy_version, "TRUE")
+    for row in rows:
+        same = all(getattr(row, name) == value for name, value in columns.items())
+        if same and not book.answered(row.query_id):
+            book.confirm(row)
+            return str(row.query_id)
+    return ""
 
 
 def append_shares(book: Book, queries: Sequence[str], charge: Charge) -> Loss:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import datetime
-from hashlib import sha256
 from typing import Self
 
 from dpsql.ledgers import (
@@ -33,7 +32,6 @@ from dpsql.ledgers.mark import mark_of
 from dpsql.ledgers.store import Patience, SqliteStore
 from dpsql.ledgers.stored_records import StoredRecords, current_window
 from dpsql.model.delegation import Delegation
-from dpsql.model.errors import LedgerError
 from dpsql.model.vocabulary import Fact, Loss, Noisy
 
 
@@ -70,14 +68,13 @@ class StoredLedger(StoredRecords):
             # Late answers are recorded before their query ends: read now, none is left out.
             yield self.late(person) + number <= most
 
-    def remember(self, query_id: str, answer: tuple[Noisy, ...]) -> None:
-        payload = encode_answer(answer)
+    def remember(
+        self, query_id: str, answer: tuple[Noisy, ...], *more: tuple[str, tuple[Noisy, ...]]
+    ) -> None:
+        payloads = [(name, encode_answer(each)) for name, each in ((query_id, answer), *more)]
         with self._writing() as book:
-            if not book.find(EntryKind.CHARGE, "query_id = ?", query_id):
-                raise LedgerError(f"Query {query_id} was never charged; its answer is not kept.")
-            digest = sha256(payload).hexdigest()
-            book.append(EntryKind.ANSWER, query_id=query_id, detail=digest)
-            self._store.insert_answer(book.opened, query_id, payload)
+            for each in payloads:
+                book.append_answer(*each)
 
     def refresh(self) -> int:
         with self._writing() as book:

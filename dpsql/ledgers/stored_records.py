@@ -8,6 +8,7 @@ from decimal import Decimal
 
 from dpsql.ledgers import (
     Ceiling,
+    Charge,
     Charged,
     CurrentWindow,
     Entry,
@@ -22,7 +23,7 @@ from dpsql.ledgers.chain import EntryKind
 from dpsql.ledgers.codec import (
     decode_answer,
 )
-from dpsql.ledgers.debits import recalled, released
+from dpsql.ledgers.debits import recalled, released, unanswered
 from dpsql.ledgers.delegates import live_chain, names_above, names_below
 from dpsql.ledgers.entry_values import OWNER_ACTS, read_act, read_charge, read_share
 from dpsql.ledgers.ledger_transactions import LedgerTransactions
@@ -52,6 +53,10 @@ class StoredRecords(LedgerTransactions):
     ) -> tuple[PaidAnswer, ...]:
         with self._reading() as book:
             return released(book, analyst, budget, question, policy_version)
+
+    def unanswered(self, charge: Charge) -> str:
+        with self._reading() as book:
+            return unanswered(book, charge)
 
     def answer(self, query_id: str) -> tuple[Noisy, ...]:
         with self._reading() as book:

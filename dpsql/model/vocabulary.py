@@ -562,7 +562,8 @@ class Request:
     It is `confirmed` if even a useless answer is wanted. With `flowing`, many rows of public data
     may come as a flow. Tables without a schema are searched along `search_path`. The owner's log
     has `door` (the interface) and `client`. `narrow` columns are 64 bits. The proxy fills in the
-    `chain` of an agent. Calls of side systems stand for `formulas`.
+    `chain` of an agent. Calls of side systems stand for `formulas`. If it `resumes`, it measures
+    what an interrupted request like it was charged for (SECURITY.md S37).
     """
 
     sql: str
@@ -581,6 +582,7 @@ class Request:
     narrow: frozenset[int] = frozenset()
     chain: Chain = ()
     formulas: tuple[Formula, ...] = ()
+    resumes: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,6 +61,8 @@ class Till:
 
     def charge(self, account: question.Account, *charges: Charge) -> None:
         """Charge a payer, for all or for none; a refusal for lack of budget is stated in ε."""
+        if not charges:
+            return
         try:
             self._ledger.charge(*charges)
         except Refused as refused:

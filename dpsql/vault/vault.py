@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from decimal import Decimal
 from functools import partial
 
@@ -23,10 +23,11 @@ from dpsql import mechanisms
 from dpsql.compiler.plan.plan_version import BY_PLAN
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.engines import Ending, Engine, Stop, Unrun, admitted
-from dpsql.ledgers import Inquiry, Ledger
+from dpsql.ledgers import Charge, Inquiry, Ledger
 from dpsql.mechanisms.entropy import Entropy
 from dpsql.mechanisms.sparse_vector import Run, SparseVector
 from dpsql.model.dataclass import replace
+from dpsql.model.errors import LedgerError
 from dpsql.model.public_times import Resolution, now
 from dpsql.model.stored import Room
 from dpsql.model.vocabulary import Answer, Exact, Noisy, Receipt
@@ -43,6 +44,14 @@ from dpsql.vault.joint_run import JointRun
 from dpsql.vault.measured_cells import MeasuredCells, measured_cells
 from dpsql.vault.public_rows import PublicRows
 from dpsql.vault.till import Till
+
+
+def _charge(query: Question, prepared: Prepared, query_id: str) -> Charge:
+    """Return the charge of a measurement."""
+    assert prepared.plan is not None
+    cost = Cost(prepared.question, prepared.plan.event, prepared.plan.loss)
+    account = replace(query.account, periods=prepared.charged)
+    return account.charge(query_id, cost, BY_PLAN, query.inquiry)
 
 
 class Vault:
@@ -97,6 +106,13 @@ class Vault:
         with self._all_paid(compiler, [(query, wide)]) as (((query_id, (noisy,)),), _engine):
             return query_id, measured_cells(noisy)
 
+    def unanswered(self, query: Question, prepared: Prepared) -> str:
+        """Return the query that an interrupted release was charged for and has no answer of, or ""
+        (SECURITY.md S37).
+        """
+        resumes = query.request.resumes and prepared.plan is not None
+        return self.ledger.unanswered(_charge(query, prepared, "")) if resumes else ""
+
     def measure_all(
         self,
         compiler: Compiler,
@@ -135,8 +151,9 @@ class Vault:
         query.require_room_for(prepared.columns)
         query.require_useful(prepared.notices, plan.loss)
         require_result_room(compiler, prepared, query.stop)
+        loss = None if self.unanswered(query, prepared) else plan.loss
         with self._all_paid(compiler, [(query, prepared)]) as (((query_id, noisy),), engine):
-            receipt = self.till.receipt(query.account, query_id, plan.loss)
+            receipt = self.till.receipt(query.account, query_id, loss)
             most = compiler.policy.limits.max_result_cells
             answer = finish_answer(prepared, noisy, receipt, engine, most, query.stop)
         question = compiler.questions(query)[0]
@@ -148,8 +165,13 @@ class Vault:
     def _all_paid(
         self, compiler: Compiler, measured: Sequence[tuple[Question, Prepared]]
     ) -> Iterator[tuple[Sequence[tuple[str, tuple[Noisy, ...]]], Engine]]:
-        """Charge, release and remember several questions of one payer, all or none of them."""
-        stop, ids = measured[0][0].stop, [secrets.token_hex(8) for _ in measured]
+        """Charge, release and remember several questions of one payer, all or none of them.
+
+        Those of an interrupted release are not charged again.
+        """
+        stop, resumes = measured[0][0].stop, measured[0][0].request.resumes
+        earlier = [self.unanswered(query, prepared) for query, prepared in measured]
+        ids = [query_id or secrets.token_hex(8) for query_id in earlier]
         for _, prepared in measured:
             self.require_bound(prepared, stop)
         paced = stop.pace is not None
@@ -159,21 +181,32 @@ class Vault:
             for identity in {prepared.data for _, prepared in measured}:
                 require_ready(engine, ids[0], identity, stop)
             stop.settle()
-            charges = []
-            for query_id, (query, prepared) in zip(ids, measured, strict=True):
-                assert prepared.plan is not None
-                cost = Cost(prepared.question, prepared.plan.event, prepared.plan.loss)
-                account = replace(query.account, periods=prepared.charged)
-                charges.append(account.charge(query_id, cost, BY_PLAN, query.inquiry))
+            new = (each for each in zip(ids, measured, strict=True) if each[0] not in earlier)
+            charges = [_charge(query, prepared, query_id) for query_id, (query, prepared) in new]
             self.till.charge(measured[0][0].account, *charges)
             paid = []
             for query_id, (_, prepared), size in zip(ids, measured, sizes, strict=True):
                 pace = measuring(stop, query_id, size, compiler.policy.limits.statement_seconds)
                 step = partial(self._released, prepared, engine, pace, stop)
-                noisy = self._guarded(query_id, step)
-                self.ledger.remember(query_id, noisy)
-                paid.append((query_id, noisy))
-            yield paid, engine
+                paid.append((query_id, self._guarded(query_id, step)))
+                if not resumes:
+                    self.ledger.remember(*paid[-1])
+            yield self._first_stored(paid) if resumes else paid, engine
+
+    def _first_stored(
+        self, paid: list[tuple[str, tuple[Noisy, ...]]]
+    ) -> list[tuple[str, tuple[Noisy, ...]]]:
+        """Store the answers of a release, all or none; return those that are stored.
+
+        Another process may have been faster: its answers count, and these are dropped unseen.
+        """
+        try:
+            self.ledger.remember(*paid[0], *paid[1:])
+        except LedgerError:
+            with suppress(LedgerError):
+                return [(query_id, self.ledger.answer(query_id)) for query_id, _ in paid]
+            raise
+        return paid
 
     def require_bound(self, prepared: Prepared, stop: Stop) -> None:
         """Raise `Failed`, without a charge, if a statement would always fail."""

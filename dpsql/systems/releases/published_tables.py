@@ -24,6 +24,8 @@ from dpsql.systems.releases.replicates import (
 )
 
 _MOST_ENTRIES = 10_000_000
+RELEASE = "publish"
+"""Client of a release in the ledger."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +68,9 @@ class PublishTables:
     sampler: Sampler | None = field(default=None, repr=False)
 
     def requests(self) -> tuple[Request, ...]:
-        """Return one request for each statement."""
-        return tuple(replace(self.request, sql=each.sql) for each in self.statements)
+        """Return one request for each statement, which resumes an interrupted release."""
+        request = replace(self.request, client=RELEASE, resumes=True)
+        return tuple(replace(request, sql=each.sql) for each in self.statements)
 
     def run(self, parts: Parts) -> PublishedRelease:
         """Return the release. Raises as `AskTogether` does."""
