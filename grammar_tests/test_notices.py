@@ -13,6 +13,7 @@ import pytest
 
 import dpsql
 from dpsql.compiler.notices import fed_columns
+from dpsql.compiler.notices.fed_columns import FedColumns
 from dpsql.compiler.plan.measurement_kinds import BlockAverage, DistinctCount, UnitCount
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.compiler.plan.private_plan import BlockPlan
@@ -38,6 +39,7 @@ from dpsql.model.notices import (
     Listed,
     NeverShown,
     Notice,
+    OfShown,
     Ranked,
     RankedBy,
     Sampled,
@@ -232,6 +234,30 @@ def test_a_mark_that_follows_every_column_is_found(monkeypatch: pytest.MonkeyPat
     assert mark_columns()["place"] == "≥"
 
 
+OVER_GROUPS = (
+    "SELECT k, n, 100.0 * n / SUM(n) OVER () AS share, (SELECT MAX(n) FROM c) AS most"
+    " FROM c WHERE n > 3"
+)
+
+
+def over_shown(key: str) -> list[str]:
+    """The columns that are said to be over the groups that are shown."""
+    groups = f"WITH c AS (SELECT {key} AS k, COUNT(*) AS n FROM customers GROUP BY 1) "
+    prepared = compiled(groups + OVER_GROUPS, *shop())
+    told = [n for n in prepared.notices if isinstance(n, OfShown)]
+    return [prepared.columns[place].name for notice in told for place in notice.columns]
+
+
+def test_numbers_over_private_groups_are_about_those_that_are_shown() -> None:
+    assert over_shown("city") == ["share", "most"]
+    assert over_shown("segment") == []
+
+
+def test_wrong_twin_every_number_is_over_all_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FedColumns, "over_groups", lambda fed, block: fed.measures(block, 1, 0))
+    assert over_shown("city") == ["n", "share", "most"]
+
+
 def kinds(prepared: Prepared) -> set[type[Notice]]:
     return {type(notice) for notice in prepared.notices}
 
@@ -387,6 +413,7 @@ NOTICES: tuple[Notice, ...] = (
     Listed((1,), None, 3),
     Assumed((0, 1), 3),
     Hidden((0,), "customers", 164),
+    OfShown((0, 1)),
     Empty(None),
     Empty(Hidden((0,), "customers", 164)),
     Drowned("customers", 1, 9.0),

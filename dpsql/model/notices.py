@@ -297,6 +297,15 @@ class Hidden(ColumnNotice):
 
 
 @dataclass(frozen=True, slots=True)
+class OfShown(ColumnNotice):
+    """Numbers over several groups, of which some are not released because they are small."""
+
+    template = (
+        "{names}: over the groups that are shown; what others would change is unknown, and not in ±"
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class Empty(Notice):
     """The answer has no rows; groups smaller than `hidden` are not released (None: all are)."""
 

@@ -19,12 +19,13 @@ from dpsql.model.walk import refs, relations
 class FedColumns:
     """Result columns that each column of released tables contributes to.
 
-    Those in `unlike` may fall where that column rises.
+    Those in `unlike` may fall where that column rises. `outer` computes them.
     """
 
     outputs: Mapping[int, frozenset[int]]
     unlike: Mapping[int, frozenset[int]]
     tables: tuple[Released, ...]
+    outer: Relation
 
     @classmethod
     def of(cls, outer: Relation, width: int) -> FedColumns:
@@ -41,7 +42,8 @@ class FedColumns:
                 for fed in (outputs,) if rises else (outputs, unlike):
                     fed[number] = fed.get(number, frozenset()) | {place}
                 pending += ((n, rises and same) for n, same in sources.get(number, {}).items())
-        return cls(outputs, unlike, tuple(r for r in relations(outer) if isinstance(r, Released)))
+        tables = tuple(r for r in relations(outer) if isinstance(r, Released))
+        return cls(outputs, unlike, tables, outer)
 
     def keys(self, block: int, place: int) -> tuple[int, ...]:
         """Return the result columns that read key number `place` of a block."""
@@ -56,6 +58,17 @@ class FedColumns:
         """Return those of `measures` that err to the side of the measure, and to no other."""
         ids = self._measured(block, keys, measure)
         return _fed_by(self.outputs, ids) - _fed_by(self.unlike, ids)
+
+    def over_groups(self, block: int) -> tuple[int, ...]:
+        """Return the result columns that read an aggregate or window over groups of a block."""
+        ids = list[int]()
+        for relation in relations(self.outer):
+            if isinstance(relation, Aggregate | Window) and any(
+                isinstance(r, Released) and r.block == block for r in relations(relation.input)
+            ):
+                items = relation.measures if isinstance(relation, Aggregate) else relation.items
+                ids += (item.field.id for item in items)
+        return tuple(sorted(_fed_by(self.outputs, ids)))
 
     def _measured(self, block: int, keys: int, measure: int) -> list[int]:
         return [

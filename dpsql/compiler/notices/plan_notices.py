@@ -59,6 +59,7 @@ from dpsql.model.notices import (
     Listed,
     NeverShown,
     Notice,
+    OfShown,
     Ranked,
     RankedBy,
     Sampled,
@@ -367,11 +368,14 @@ class _Block:
             if _beyond(proved.facts(expression).domain, domain):
                 yield Assumed(columns, len(domain))
 
-    def _keys(self, proved: Columns) -> Iterator[Listed | Hidden]:
+    def _keys(self, proved: Columns) -> Iterator[Listed | Hidden | OfShown]:
         keys = self.block.keys
         places = [self.fed.keys(self.number, n) for n in range(len(keys))]
         every = tuple(sorted(set[int]().union(*places)))
         needed = self.plan.keys.units_needed
+        hidden = needed is not None or self.bounded.shown
+        if hidden and (totals := self.fed.over_groups(self.number)):
+            yield OfShown(totals)
         if needed is not None:
             yield Hidden(every, self.units, needed)
         elif self.block.groups is None and not self.bounded.shown:
