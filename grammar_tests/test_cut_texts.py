@@ -167,15 +167,18 @@ HEAVY = {
 }
 
 
-def opened_with(folder: Path, value: str, ending: str) -> duckdb.DuckDBPyConnection:
-    """Eight rows of 8 MB, opened with a memory of 60 MB."""
+def opened_with(folder: Path, value: str, ending: str, *memories: str) -> duckdb.DuckDBPyConnection:
+    """Eight rows of 8 MB, opened with each of these memories, and then with 60 MB."""
     path = str(folder / f"t.{ending}")
     rows = f"SELECT i, {value} AS note FROM range(8) AS r(i)"
     with duckdb.connect(path if ending == "duckdb" else ":memory:") as connection:
         made = f"CREATE TABLE t AS {rows}" if ending == "duckdb" else f"COPY ({rows}) TO '{path}'"
         connection.execute(made)
     files = () if ending == "duckdb" else (("t", path),)
-    return hardening.private(Sources(None if files else path, files), "60MB").connection  # type: ignore[no-any-return]
+    sources = Sources(None if files else path, files)
+    for memory in memories:
+        hardening.private(sources, memory).connection.close()
+    return hardening.private(sources, "60MB").connection  # type: ignore[no-any-return]
 
 
 @pytest.mark.full("reads long files")
@@ -186,7 +189,7 @@ def test_values_that_fill_the_memory_are_refused_before_a_charge(
     """Or a question fails after its charge, where somebody has one more."""
     for ending in ("duckdb", "parquet"):
         with pytest.raises(CannotOpen, match="memory"):
-            opened_with(tmp_path, HEAVY[read], ending).close()
+            opened_with(tmp_path, HEAVY[read], ending, "500MB").close()
     (tmp_path / "t.duckdb").unlink()
     monkeypatch.setattr(hardening, "check_stored_values", lambda *_: None)  # the wrong twin
     monkeypatch.setattr(hardening, "long_texts_of", lambda *_: [])

@@ -56,7 +56,7 @@ def long_columns(
         ((are_long,),) = connection.execute(sql).fetchall()
         return [each for each, is_long in zip(columns, are_long, strict=True) if is_long]
 
-    return list(_remembered(paths, sql, find))
+    return list(_remembered(marker_of(connection, paths), sql, find))
 
 
 def cut(source: str, columns: Sequence[str], most: int) -> str:
@@ -113,9 +113,8 @@ def open_over(connection: Any, sources: Sources, cuts: Sequence[Column], config:
     return over
 
 
-def _remembered(paths: Sequence[str], about: str, find: Callable[[], list[str]]) -> list[str]:
-    """Return what was found in these very files before, or find it."""
-    marker = marker_of(paths)
+def _remembered(marker: str | None, about: str, find: Callable[[], list[str]]) -> list[str]:
+    """Return what was found in the very files of a marker before, or find it."""
     if marker is None:
         return find()
     place = f"{marker}-{sha256(about.encode()).hexdigest()[:16]}"

@@ -44,15 +44,19 @@ def require_true_statistics(
     """Raise `CannotOpen` if a row group has other values than its statistics state."""
     columns = list(_columns(layout))
     for path in paths:
-        why = "statistics"
+        sql = None
         try:
             sql = _wrong(connection, columns, path)
-            why = "values"
             wrong = sql is not None and connection.execute(sql).fetchone() is not None
-        except duckdb.Error:
-            raise CannotOpen(why) from None
+        except duckdb.Error as error:
+            raise CannotOpen("statistics" if sql is None else why_unread(error)) from None
         if wrong:
             raise CannotOpen("statistics")
+
+
+def why_unread(error: duckdb.Error) -> str:
+    """Return the reason why values cannot be read."""
+    return "memory" if isinstance(error, duckdb.OutOfMemoryException) else "values"
 
 
 def require_true_statistics_of(paths: Sequence[str]) -> None:
@@ -73,7 +77,8 @@ def _columns(layout: Sequence[tuple[str, str]]) -> Iterator[tuple[str, str, str]
     for column, stored in layout:
         kind = "VARCHAR" if stored == "JSON" else stored
         if kind in _ORDERED or kind.startswith("DECIMAL("):
-            yield column, name(column), kind
+            read = f"CAST({name(column)} AS VARCHAR)" if stored == "JSON" else name(column)
+            yield column, read, kind
         for _called, inner, way in parts(column, kind):
             if 0 not in way.path and (inner in _ORDERED or inner.startswith("DECIMAL(")):
                 steps = [column, *map(str, way.path)]

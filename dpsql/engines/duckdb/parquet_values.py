@@ -24,7 +24,7 @@ from typing import Any
 import _duckdb as duckdb
 
 from dpsql.engines.duckdb.files import CannotOpen, identity_of, log_of, name, stamp, text
-from dpsql.engines.duckdb.parquet_statistics import require_true_statistics
+from dpsql.engines.duckdb.parquet_statistics import require_true_statistics, why_unread
 
 _SAFE = frozenset(
     "BOOLEAN TINYINT SMALLINT INTEGER BIGINT UTINYINT USMALLINT UINTEGER UBIGINT HUGEINT FLOAT"
@@ -53,7 +53,7 @@ def check_values(connection: Any, layout: Sequence[tuple[str, str]], paths: Sequ
 
     Tests values that may not be readable or in range, and statistics that may not hold.
     """
-    marker = marker_of(paths)
+    marker = marker_of(connection, paths)
     if marker is not None and os.path.exists(marker):  # noqa: PTH110
         return
     _require_readable(connection, layout, paths)
@@ -73,10 +73,8 @@ def _require_readable(
     fits = ", ".join([f"bit_xor(hash({hashed}))", *(f"bool_and({each})" for each in ranges)])
     try:
         ((_hash, *fitting),) = connection.execute(f"SELECT {fits} FROM {source}").fetchall()
-    except duckdb.OutOfMemoryException:
-        raise
-    except duckdb.Error:
-        raise CannotOpen("values") from None
+    except duckdb.Error as error:
+        raise CannotOpen(why_unread(error)) from None
     if False in fitting:
         raise CannotOpen("values")
 
@@ -93,7 +91,7 @@ def check_stored_values(connection: Any, path: str) -> None:
             tests.setdefault((schema, table), []).append(f"bit_xor(hash({name(column)})) >= 0")
         elif (range_ := _range(column, kind)) is not None:
             tests.setdefault((schema, table), []).append(f"bool_and({range_})")
-    marker = marker_of([path, *log_of(path)]) if tests else None
+    marker = marker_of(connection, [path, *log_of(path)]) if tests else None
     if not tests or (marker is not None and os.path.exists(marker)):  # noqa: PTH110
         return
     for (schema, table), listed in tests.items():
@@ -125,8 +123,9 @@ def _range(column: str, kind: str) -> str | None:
     return f"{name(column)} BETWEEN {' AND '.join(ends)}"
 
 
-def marker_of(paths: Sequence[str]) -> str | None:
-    """Return a marker file, which exists if these files were read whole; None for small files.
+def marker_of(connection: Any, paths: Sequence[str]) -> str | None:
+    """Return a marker file, which exists if these files were read whole with as much memory; None
+    for small files.
 
     It is in a folder that only this user can write to. A user who can write there can also change
     the data.
@@ -142,4 +141,6 @@ def marker_of(paths: Sequence[str]) -> str | None:
             return None
     except OSError:
         return None
-    return os.path.join(folder, f"read5-{duckdb.__version__}-{identity_of(signature)}")  # noqa: PTH118
+    ((memory,),) = connection.execute("SELECT current_setting('memory_limit')").fetchall()
+    identity = identity_of((*signature, (memory, 0, 0, 0, 0)))
+    return os.path.join(folder, f"read5-{duckdb.__version__}-{identity}")  # noqa: PTH118
