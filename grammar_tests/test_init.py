@@ -227,6 +227,24 @@ def test_names_of_other_tables_lead_nowhere() -> None:
     assert paths(Schema((*there.tables[:-1], view)), unit).keys() == {"people"}
 
 
+def test_files_without_keys_propose_dictionaries_by_names_and_take_none() -> None:
+    stays = schema(
+        """
+        patients: patient_id i, city v
+        stays: patient_id i, ward v, code v
+        wards: WARD v, beds i
+        icd10: code v, chapter v
+        doctors: ward v, first_name v
+        prices: sku v, amount n
+        """
+    )
+    unit = unit_called(stays, "patients.patient_id")
+    text = draft(stays, Database("duckdb"), Decisions(unit))
+    marked = "# Proposed as public: others seem to refer to it, and no column looks like people.\n"
+    assert re.findall(re.escape(marked) + r"# \[tables\.(\w+)\]", text) == ["wards", "icd10"]
+    assert 'access = "public"\n' not in text
+
+
 def test_people_without_a_table_are_a_column_of_several() -> None:
     unit = unit_called(schema(RETAIL), "household_id")
     assert unit is not None

@@ -107,6 +107,8 @@ def test_it_says_what_is_promised_changed_and_verified(asked: Path) -> None:
         "budget default: limit changed from ε = 1000 to ε = 2000 (a longer study).",
         "Promised, whatever is asked (a smaller ε is stricter): budget default (ε = 2000, ",
         "The record is whole:",
+        "The data: the duckdb file ",
+        "add both names where you file it.",
     ):
         assert any(title in text for text in found["summary"]["texts"])
 

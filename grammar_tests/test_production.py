@@ -230,6 +230,8 @@ def test_a_restored_backup_is_refused_until_it_is_accepted(tmp_path: Path) -> No
     assert lost(path, [logged("q2", answer="remembered"), logged("q2")]).charges
     assert lost(path, [logged("q2", time="2100-01-01T00:00:00Z")]).begins_late
     assert lost(path, []).begins_late
+    with pytest.raises(SystemExit, match="copy the newest backup there first"):
+        lost(tmp_path / "elsewhere.ledger", [])
     accept(str(path))
     assert SqliteLedger.open(str(path)).spent("default") == LOSS
 

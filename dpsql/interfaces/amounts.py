@@ -16,6 +16,7 @@ _SENTENCE = Context(prec=3)
 _PER_CENT = Context(prec=2)
 # Numbers from 1e-5 up to 1e15 are easier to read without an exponent.
 _PLAIN_EXPONENTS = range(-5, 15)
+_SMALL_DELTA = Decimal("0.001")
 
 
 def plain(amount: Decimal) -> str:
@@ -46,6 +47,15 @@ def rounded(amount: Decimal) -> str:
     return plain(_SENTENCE.plus(amount))
 
 
+def delta_text(delta: Decimal) -> str:
+    """Return a δ exactly, in scientific notation below a thousandth.
+
+    >>> delta_text(Decimal("0.00001")), delta_text(Decimal("1E-9")), delta_text(Decimal("0.001"))
+    ('1e-5', '1e-9', '0.001')
+    """
+    return f"{delta.normalize(_WIDE):e}" if 0 < delta < _SMALL_DELTA else plain(delta)
+
+
 def loss_text(loss: Loss, accountant: str | None = None, *, exact: bool = False) -> str:
     """Return a loss in the unit of its accountant, with δ if it is not zero.
 
@@ -59,7 +69,10 @@ def loss_text(loss: Loss, accountant: str | None = None, *, exact: bool = False)
     say = plain if exact else rounded
     unit = "" if accountant is None else f"{get(accountant).unit} = "
     text = unit + say(Decimal(loss.amount).scaleb(-9))
-    return f"{text}, δ = {say(Decimal(loss.delta).scaleb(-18))}" if loss.delta else text
+    delta = Decimal(loss.delta).scaleb(-18)
+    if loss.delta:
+        text += f", δ = {delta_text(delta if exact else _SENTENCE.plus(delta))}"
+    return text
 
 
 def share_text(part: Loss, whole: Loss) -> str:
@@ -164,4 +177,8 @@ def total_text(total: tuple[Decimal, Decimal] | None) -> str:
     >>> total_text((Decimal(3), Decimal("1e-6")))
     'at most ε = 3, δ = 1e-6'
     """
-    return "no limit" if total is None else "at most ε = {}, δ = {}".format(*map(plain, total))
+    return (
+        "no limit"
+        if total is None
+        else f"at most ε = {plain(total[0])}, δ = {delta_text(total[1])}"
+    )

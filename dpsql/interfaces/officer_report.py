@@ -20,7 +20,7 @@ from math import isfinite
 from typing import Any
 
 from dpsql.accountants import get
-from dpsql.interfaces.amounts import loss_text, plain, rounded, share_text, total_text
+from dpsql.interfaces.amounts import delta_text, loss_text, plain, rounded, share_text, total_text
 from dpsql.interfaces.messages import printable
 from dpsql.interfaces.wordings import WORDINGS
 from dpsql.ledgers import Entry, OwnerAct
@@ -28,6 +28,7 @@ from dpsql.ledgers.refusal_counts import read_refusals
 from dpsql.model.dataclass import dataclass
 from dpsql.model.delegation import Delegation, chain_text
 from dpsql.model.errors import Reason
+from dpsql.model.resources import Database
 from dpsql.model.vocabulary import Budget, Loss
 from dpsql.owner.query_costs import costs_by_source
 from dpsql.policy.budget_choices import risk
@@ -148,7 +149,9 @@ def report_sections(
     record = ReportSection("record", "Is the record whole?", texts)
     refusals = _refusals(proxy, since, until)
     ends = f"The record is whole: no entry was changed or removed, up to the last one ({last:,})."
-    first = _summary(promises, _who(entries), changes, refusals, f"{ends} {_making(at, until)}")
+    first = _summary(
+        promises, _who(entries), changes, refusals, f"{ends} {_making(proxy, at, until)}"
+    )
     costs = _costs(proxy, entries)
     title = "What remains after a person is deleted?"
     erasure = ReportSection("erasure", title, _paragraphs(ERASURE))
@@ -158,10 +161,26 @@ def report_sections(
     )
 
 
-def _making(at: datetime, until: datetime) -> str:
-    """Return the time and the maker of a report, and whether its period was over."""
+def _making(proxy: Proxy, at: datetime, until: datetime) -> str:
+    """Return what a report is of, the time and the maker, and whether its period was over."""
     early = "" if until <= at else ", before its period was over: what came later is missing"
-    return f"dpsql {version('dpsql')} made this report on {at:%Y-%m-%d at %H:%M} (UTC){early}."
+    made = f"dpsql {version('dpsql')} made this report on {at:%Y-%m-%d at %H:%M} (UTC){early}."
+    signed = "It does not know who keeps the data and who ran it: add both names where you file it."
+    return f"{made} The data: {_place(proxy.policy.database)}. {signed}"
+
+
+_ADDRESSES = frozenset({"dsn", "service", "url"})
+"""Settings of an engine that say where its data is; the policy has no password there."""
+
+
+def _place(database: Database) -> str:
+    """Return the database of a policy, as its owner knows it."""
+    if database.path is not None:
+        return f"the {database.engine} file {database.path}"
+    if database.settings:
+        where = next((text for key, text in database.settings if key in _ADDRESSES), "its server")
+        return f"{database.engine} at {where}"
+    return f"{len(database.files):,} tables in files, read by {database.engine}"
 
 
 def _refusals(proxy: Proxy, since: datetime, until: datetime) -> ReportSection:
@@ -256,7 +275,7 @@ def _promises(proxy: Proxy) -> ReportSection:
         (
             pot.title + (f" in {pot.window}" if pot.window else ""),
             plain(pot.budget.epsilon),
-            plain(pot.budget.delta),
+            delta_text(pot.budget.delta),
             "; ".join(risk(pot.budget.epsilon)),
             share_text(pot.spent, pot.limit),
             f"{plain(max(Decimal(0), 100 - Decimal(share_text(pot.spent, pot.limit)[:-2])))} %",
@@ -349,7 +368,7 @@ def _sums(proxy: Proxy, entries: Sequence[Entry]) -> ReportSection:
     texts = ["Whoever reads the answers of all budgets learns at most the sum of their losses."]
     policy = proxy.policy
     texts += [
-        f"Other release: {r.name} (ε = {plain(r.epsilon)}, δ = {plain(r.delta)}). {r.about}"
+        f"Other release: {r.name} (ε = {plain(r.epsilon)}, δ = {delta_text(r.delta)}). {r.about}"
         for r in policy.releases
     ]
     if policy.releases:

@@ -31,6 +31,9 @@ _HUNDRED = 100
 _ALMOST = 99
 """Percentage from which an event is almost certain."""
 
+_COUNTLESS = 10**9
+"""Factor of odds beyond which its digits mean nothing."""
+
 
 @dataclass(frozen=True, slots=True)
 class BudgetChoice:
@@ -71,12 +74,17 @@ def risk(epsilon: Decimal) -> tuple[str, str]:
 without them is at most 2.7 % likely with them
     >>> risk(Decimal(12))[1]
     'a guess 1 % likely without them may become almost certain'
+    >>> risk(Decimal(1000))[0]
+    'the odds of anything said of one person may change by a factor of more than 1,000,000,000'
     """
     most = likely(epsilon)
     certain = Decimal(most) >= _ALMOST
     guess = "may become almost certain" if certain else f"is at most {most} % likely with them"
+    change = f"change by a factor of at most {odds(epsilon)}"
+    if epsilon.exp() > _COUNTLESS:
+        change = f"may change by a factor of more than {_COUNTLESS:,}"
     return (
-        f"the odds of anything said of one person change by a factor of at most {odds(epsilon)}",
+        f"the odds of anything said of one person {change}",
         f"a guess 1 % likely without them {guess}",
     )
 

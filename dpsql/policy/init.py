@@ -211,9 +211,11 @@ class Drafter:
         yield "# people. A table in which no row is about a person may be public instead: anybody"
         yield '# then reads every row of it, exactly. Write access = "public" in the place of link.'
         proposed = self.dictionaries()
+        refer = "refer" if any(t.foreign_keys for t in self.schema.tables) else "seem to refer"
         for table in absent:
             if table.name in proposed:
-                yield "# Proposed as public: others refer to it, and no column looks like people."
+                alike = "and no column looks like people"
+                yield f"# Proposed as public: others {refer} to it, {alike}."
             yield from (f"# {line}" for line in self.undecided(table))
 
     def table(self, table: SchemaTable) -> Iterator[str]:

@@ -342,6 +342,8 @@ def dictionaries(schema: Schema, reached: Mapping[str, Routes]) -> list[str]:
         for key in table.foreign_keys
         if key.exact and key.table != table.name
     }
+    if not any(table.foreign_keys for table in schema.tables):
+        referred = _called_alike(schema, reached)
     return [
         table.name
         for table in schema.tables
@@ -349,6 +351,15 @@ def dictionaries(schema: Schema, reached: Mapping[str, Routes]) -> list[str]:
         if not naming.is_of_people(table)
         if not any(_is_of_people(table, column.name) for column in table.columns)
     ]
+
+
+def _called_alike(schema: Schema, reached: Mapping[str, Routes]) -> set[str]:
+    """Return tables whose first column is called as one of a table that leads to people.
+
+    Data files declare no keys: this is a guess by names.
+    """
+    names = {c.name.lower() for t in schema.tables if t.name in reached for c in t.columns}
+    return {t.name for t in schema.tables if t.columns and t.columns[0].name.lower() in names}
 
 
 def _is_of_people(table: SchemaTable, column: str) -> bool:

@@ -56,6 +56,8 @@ class Missing:
 
 def lost(ledger: Path, log: Iterable[str]) -> Missing:
     """Return the charges of a log that a ledger lacks."""
+    if not ledger.exists():
+        raise SystemExit(f"There is no ledger {ledger}: copy the newest backup there first.")
     source = f"{ledger.resolve().as_uri()}?mode=ro"
     with closing(sqlite3.connect(source, uri=True)) as opened:
         rows = opened.execute("SELECT query_id FROM entries WHERE query_id IS NOT NULL")
