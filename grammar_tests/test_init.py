@@ -227,17 +227,18 @@ def test_names_of_other_tables_lead_nowhere() -> None:
     assert paths(Schema((*there.tables[:-1], view)), unit).keys() == {"people"}
 
 
+WARDS = """
+patients: patient_id i, city v
+stays: patient_id i, ward v, code v
+wards: WARD v, beds i
+icd10: code v, chapter v
+doctors: ward v, first_name v
+prices: sku v, amount n
+"""
+
+
 def test_files_without_keys_propose_dictionaries_by_names_and_take_none() -> None:
-    stays = schema(
-        """
-        patients: patient_id i, city v
-        stays: patient_id i, ward v, code v
-        wards: WARD v, beds i
-        icd10: code v, chapter v
-        doctors: ward v, first_name v
-        prices: sku v, amount n
-        """
-    )
+    stays = schema(WARDS)
     unit = unit_called(stays, "patients.patient_id")
     text = draft(stays, Database("duckdb"), Decisions(unit))
     marked = "# Proposed as public: others seem to refer to it, and no column looks like people.\n"

@@ -119,7 +119,7 @@ def test_it_is_of_its_period_alone(asked: Path) -> None:
     for until, is_early in ((1, True), (-5, False)):
         *_, made = document(asked, since=-9, until=until)["summary"]["texts"]
         assert re.search(r"made this report on \d{4}-\d\d-\d\d at \d\d:\d\d \(UTC\)", made)
-        assert made.endswith(early) == is_early
+        assert (early in made) == is_early
     for period in ({"since": 5, "until": 9}, {"since": -9, "until": -5}):
         found = document(asked, **period)
         assert found["analysts"]["rows"] == found["tables"]["rows"] == []

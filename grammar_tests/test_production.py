@@ -375,7 +375,13 @@ def other_accountant(path: Path) -> None:
 
 
 def unwritable(path: Path) -> None:
-    Path(f"{kit.mark_file(path)}.new").mkdir()
+    kit.mark_file(path).rename(path.with_suffix(".kept"))
+    kit.mark_file(path).mkdir()
+
+
+def writable(path: Path) -> None:
+    kit.mark_file(path).rmdir()
+    path.with_suffix(".kept").rename(kit.mark_file(path))
 
 
 def restore(path: Path) -> None:
@@ -403,9 +409,7 @@ INCIDENTS: dict[str, tuple[Step, Step]] = {
     "or its tables were changed": (kit.drop_trigger, restore),
     "is not a ledger": (lambda path: kit.overwrite(path, b"x" * 5000), restore),
     "is locked by another process": (locked, released),
-    "or its mark failed": (
-        unwritable, lambda path: Path(f"{kit.mark_file(path)}.new").rmdir(),
-    ),
+    "or its mark failed": (unwritable, writable),
     "accountants are never mixed": (other_accountant, lambda _path: None),
 }  # fmt: skip
 
