@@ -113,6 +113,15 @@ NULL_RANKED = [
         SHARE.format("CUME_DIST()", "", "", "> 0.4").replace("WHERE c > 0.4", "WHERE NOT c <= 0.4"),
     )
 ]
+NULL_TILES = [
+    f"SELECT q, AVG(amount) AS a FROM (SELECT amount, NTILE(3) OVER (ORDER BY amount{order}) AS q"
+    f" FROM {SOME}) t GROUP BY q HAVING AVG(amount) > 0"
+    for order in ("", " DESC", " DESC NULLS FIRST", " NULLS FIRST")
+]
+TILES_JOINED = (
+    "SELECT q, segment, COUNT(*) AS n FROM (SELECT customer_id, NTILE(3) OVER (ORDER BY amount)"
+    " AS q FROM orders) o JOIN customers c ON c.customer_id = o.customer_id GROUP BY q, segment"
+)
 OF_NULL = NULL_RANKED[0].replace("0.3", "0.9")
 LEAST_NULL = SHARE.format("CUME_DIST()", "", " NULLS FIRST", "> 0.6")
 LEAST_NULL = LEAST_NULL.replace("FROM orders", f"FROM {SOME}")
@@ -140,6 +149,8 @@ def is_plain(sql: str) -> bool:
         TILES,
         *TILES_COMPARED,
         *TILES_OF_SUMS,
+        *NULL_TILES,
+        TILES_JOINED,
         *SHARES,
         *NULL_RANKED,
         BY_KEY,
@@ -252,6 +263,21 @@ def test_wrong_twin_a_share_of_all_rows_is_not_one_of_the_others(
 
     monkeypatch.setattr(staged_ranks, "build_quantile", without_shift)
     assert not is_plain(OF_OTHERS)
+
+
+def test_wrong_twin_tiles_count_rows_without_a_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    counted = NULL_TILES[0].replace("AVG(amount) AS a", "COUNT(*) AS n").partition(" HAVING")[0]
+    with pytest.raises(Refused):
+        is_plain(counted)
+    monkeypatch.setattr(staged_ranks._Edges, "_aggregates_only", lambda *_: True)
+    assert not is_plain(counted)
+
+
+def test_wrong_twin_the_opposite_order_has_null_at_its_other_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(staged_ranks, "has_greatest_null", lambda _: True)
+    assert not is_plain(NULL_TILES[1])
 
 
 def test_wrong_twin_a_row_meets_the_ranks_of_others(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,8 @@ from dpsql.model.schema import Schema
 from dpsql.owner.check import check_policy
 from dpsql.policy import unit_paths
 from dpsql.policy.unit_paths import UnitColumns, paths
+from dpsql.proxy import Proxy
+from grammar_tests import proxy_kit
 from grammar_tests.laws import PlainEngine
 
 POLICY = """
@@ -93,3 +95,21 @@ def test_check_fails_on_a_link_by_the_own_key(tmp_path: Path) -> None:
         assert [f.kind for f in found if f.severity == "error"] == kinds
         fixes = [f.fix for f in found if f.kind == "own-key"]
         assert all("FOREIGN KEY (row_id) REFERENCES patients" in fix for fix in fixes)
+
+
+@pytest.mark.full("starts processes")
+@pytest.mark.parametrize("unique", [True, False])
+def test_a_table_whose_key_is_its_link_has_one_row_of_each_person(
+    tmp_path: Path,
+    unique: bool,  # noqa: FBT001
+) -> None:
+    """The kernel proves it of a key that the engine keeps unique, and of no other."""
+    with duckdb.connect(str(tmp_path / "data.duckdb")) as connection:
+        connection.execute("CREATE TABLE patients (row_id INTEGER PRIMARY KEY)")
+        kept = "PRIMARY KEY " if unique else ""
+        connection.execute(f"CREATE TABLE notes (row_id INTEGER {kept}REFERENCES patients)")
+    (tmp_path / "dpsql.toml").write_text(POLICY, "utf-8")
+    with Proxy.open(str(tmp_path / "dpsql.toml")) as proxy:
+        plan = proxy.explain(proxy_kit.request("SELECT COUNT(*) AS n FROM notes"))
+    limits = {line.name: (line.value, line.how) for line in plan.blocks[-1].limits}
+    assert (limits["rows per unit"] == (1, "proved by the kernel")) is unique

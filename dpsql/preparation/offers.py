@@ -347,8 +347,6 @@ def _groups_within_units(case: RefusedText) -> Iterator[Offer]:
             grouped = written_groups.with_unit_key(select, f"{alias}.{key}")
             if grouped and len(case.selects) > 1:
                 yield _offer(grouped, f"has groups for each {key}")
-            if counted := written_groups.counted_within_units(select, key):
-                yield _offer(counted, f"counts within each {key}")
 
 
 def _ranks_of_values(case: RefusedText) -> Iterator[Offer]:

@@ -5,9 +5,6 @@ SELECT MEDIAN(n) FROM (SELECT k, COUNT(*) AS n, unit FROM t GROUP BY k, unit)
 
 SELECT MAX(n) FROM (SELECT k, COUNT(*) AS n FROM t GROUP BY k)
 SELECT k, COUNT(*) AS n FROM t GROUP BY k ORDER BY n DESC LIMIT 1
-
-SELECT k, COUNT(DISTINCT x) FROM t GROUP BY k
-SELECT k, COUNT(*) FROM (SELECT DISTINCT k, x, unit FROM t) AS t GROUP BY k
 """
 
 from __future__ import annotations
@@ -21,9 +18,6 @@ from dpsql.preparation.written_selects import WrittenSelect
 _LARGEST = re.compile(
     r"\s*SELECT\s+MAX\s*\(\s*(\w+)\s*\)(\s+(AS\s+)?\w+)?\s+FROM\s*\(\s*", re.IGNORECASE
 )
-_DIFFERENT = re.compile(r"COUNT\s*\(\s*DISTINCT\s+(\w+)\s*\)", re.IGNORECASE)
-_ALONE = re.compile(_DIFFERENT.pattern + r"(\s+(AS\s+)?\w+)?", re.IGNORECASE)
-_NAME = re.compile(r"\w+")
 
 
 def unit_column(policy: Policy, name: str) -> str:
@@ -56,23 +50,3 @@ def largest_group(select: WrittenSelect) -> str:
     if match is None or "order" in select.heads or "limit" in select.heads:
         return ""
     return f"{select.text[start:stop]} ORDER BY {match[1]} DESC LIMIT 1"
-
-
-def counted_within_units(select: WrittenSelect, key: str) -> str:
-    """Return the text with different values counted within each unit; "" for other texts."""
-    calls = list(_DIFFERENT.finditer(select.text))
-    keys = [select.text[part.start : part.stop] for part in select.divided("group", ",")]
-    tables = select.body("from")
-    if len(calls) != 1 or tables is None or not all(map(_NAME.fullmatch, keys)):
-        return ""
-    (call,) = calls
-    items = [select.text[item.start : item.stop] for item in select.items]
-    if not any(_ALONE.fullmatch(item) for item in items) or "".join(items).count("(") != 1:
-        return ""  # another aggregate counts rows that DISTINCT leaves out
-    rows = f"{select.text[tables.start : tables.stop]} WHERE {select.shown('where')}"
-    columns = ", ".join(dict.fromkeys((*keys, call[1], key)))
-    inner = f"(SELECT DISTINCT {columns} FROM {rows.removesuffix(' WHERE ')}) AS t"
-    edits = [(Span(call.start(), call.end()), "COUNT(*)"), (tables, inner)]
-    if (where := select.place("where")) is not None:
-        edits.append((where, ""))
-    return select.edit(*edits).sql

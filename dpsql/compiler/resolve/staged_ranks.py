@@ -15,8 +15,9 @@ and may be false here.
 
 NTILE(k) is the number of the first tile whose end x does not pass. Tile i ends at the value of rank
 ⌈i·n/k⌉. SQL divides equal values at an end by chance. Here they share a tile, and the answer says
-so; whole numbers, days and NULL, of which many are equal, are refused. Where k does not divide n,
-an end may be one rank from that of SQL.
+so; whole numbers and days, of which many are equal, are refused. So is NULL, unless only x is
+aggregated: then no aggregate has rows without it. Where k does not divide n, an end may be one rank
+from that of SQL.
 
 Proof (PRIVACY.md R104).
 """
@@ -37,7 +38,16 @@ from dpsql.compiler.resolve.window_aggregates import (
     has_greatest_null,
     lacks_null,
 )
-from dpsql.model.algebra import Aggregate, Field, Filter, Item, Measure, Project, Relation
+from dpsql.model.algebra import (
+    Aggregate,
+    Field,
+    Filter,
+    Item,
+    Measure,
+    Project,
+    Relation,
+    Window,
+)
 from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.tree import (
     BOOLEAN,
@@ -57,6 +67,7 @@ from dpsql.model.walk import both, map_children, map_inputs, refs
 MOST_TILES = 100
 """Largest number of tiles, which have an end each."""
 
+_OF_VALUES = frozenset("sum avg min max median count quantile_disc quantile_cont".split())
 _RARELY_EQUAL = (Kind.DECIMAL, Kind.DOUBLE, Kind.TIMESTAMP, Kind.TIMESTAMPTZ)
 _MIRRORED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 _COMPARED = {
@@ -70,12 +81,30 @@ def as_edges(relation: Relation, policy: Policy, identities: Identities) -> Rela
     """Return the relation with such ranks as quantiles; the same object if there are none."""
     inner = map_inputs(relation, lambda r: as_edges(r, policy, identities))
     relation = relation if inner == relation else inner
+    if isinstance(relation, Window):
+        return _as_tiles(relation, policy, identities) or relation
     if not isinstance(relation, Aggregate) or relation.sets:
         return relation
     windowed = WindowedAggregate.below(relation, policy)
     if windowed is None:
         return relation
     return _Edges(windowed, policy, identities, {}).compare_ranks() or relation
+
+
+def _as_tiles(window: Window, policy: Policy, identities: Identities) -> Relation | None:
+    """Return the rows with their tiles, which joins may follow; None for other windows."""
+    alone = WindowedAggregate(
+        aggregate=Aggregate(window, (), ()),
+        window=window,
+        keys=(),
+        calls=(),
+        between=(),
+        policy=policy,
+    )
+    edges = _Edges(alone, policy, identities, {})
+    tiles = {item.field.id: edges.tile(item.field.ref) for item in window.items}
+    items = tuple(Item(f, tiles.get(f.id) or f.ref) for f in window.fields)
+    return None if None in tiles.values() else Project(edges.joined(), items)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,14 +125,7 @@ class _Edges:
         read = frozenset[int]().union(*map(refs, (*keys, *calls, *between)))
         if not self.edges or not read.isdisjoint(windowed.windows):
             return None
-        source = windowed.window.input
-        rows: Relation = source
-        for parts in dict.fromkeys(parts for parts, _ in self.edges):
-            ends = tuple(
-                Measure(field, call) for (own, call), field in self.edges.items() if own == parts
-            )
-            rows = with_released(rows, source, parts, ends, self.policy, self.identities)
-        condition = both(between)
+        rows, condition = self.joined(), both(between)
         rows = rows if condition is None else Filter(rows, condition)
         aggregate = windowed.aggregate
         grouped = tuple(
@@ -117,6 +139,17 @@ class _Edges:
         result = Aggregate(rows, grouped, measures, aggregate.span)
         return Project(result, tuple(field.item for field in aggregate.fields))
 
+    def joined(self) -> Relation:
+        """Return the rows of the window, joined with the quantiles of their partitions."""
+        source = self.windowed.window.input
+        rows: Relation = source
+        for parts in dict.fromkeys(parts for parts, _ in self.edges):
+            ends = tuple(
+                Measure(field, call) for (own, call), field in self.edges.items() if own == parts
+            )
+            rows = with_released(rows, source, parts, ends, self.policy, self.identities)
+        return rows
+
     def _without_ranks(self, expression: Expression) -> Expression:
         """Return an expression with each comparison of a rank as one with a quantile."""
         match expression:
@@ -125,12 +158,12 @@ class _Edges:
             case Call(function, (Literal() as share, Ref() as rank)) if function in _MIRRORED:
                 condition = self._edge(expression, rank, _MIRRORED[function], share)
             case Ref():
-                condition = self._tile(expression)
+                condition = self.tile(expression)
             case _:
                 condition = None
         return condition or map_children(expression, self._without_ranks)
 
-    def _tile(self, column: Ref) -> Call | None:
+    def tile(self, column: Ref) -> Call | None:
         """Return the number of a row's tile by the ends of the others; None for other columns."""
         window = self.windowed.windows.get(column.id)
         if window is None or not self._is_rank(window, "ntile"):
@@ -140,15 +173,22 @@ class _Edges:
         if not isinstance(tiles, int) or not 1 < tiles <= MOST_TILES:
             return None
         (key,) = window.order_by
-        value, within = key.expression, "ge" if key.descending else "le"
-        if type_of(value).kind not in _RARELY_EQUAL:
+        value, falls, nulls = key.expression, key.descending, self._has_null(key.expression)
+        kind, span = type_of(value), window.span
+        if kind.kind not in _RARELY_EQUAL:
             return None
+        if nulls and not has_greatest_null(key):
+            # The order of -x is the opposite one, with NULL where it is.
+            if not kind.is_numeric:
+                return None
+            value, falls = scalar("neg", value, kind=kind), not falls
         parts = list[Expression]()
         for tile in range(1, tiles):
-            share, span = Fraction(tile, tiles), window.span
-            edge = build_quantile(value, share, Fraction(0), falls=key.descending, span=span)
+            share, none = Fraction(tile, tiles), Fraction(0)
+            edge = build_quantile(value, share, none, falls=falls, span=span, nulls=nulls)
             end = self._named(window, edge).ref
-            parts += Call(within, (value, end), BOOLEAN, span), Literal(tile, INTEGER)
+            inside = Call("ge" if falls else "le", (value, end), BOOLEAN, span)
+            parts += _with_null(inside) if nulls else inside, Literal(tile, INTEGER)
         return Call("case", (*parts, Literal(tiles, INTEGER)), column.type, column.span)
 
     def _edge(self, call: Call, rank: Ref, function: str, share: Literal) -> Call | None:
@@ -185,8 +225,16 @@ class _Edges:
         if window.function not in functions or len(window.order_by) != 1 or not plain:
             return False
         (key,) = window.order_by
-        greatest = window.function != "ntile" and has_greatest_null(key)
-        return greatest or not self._has_null(key.expression)
+        if window.function == "ntile":
+            return self._aggregates_only(key.expression) or not self._has_null(key.expression)
+        return has_greatest_null(key) or not self._has_null(key.expression)
+
+    def _aggregates_only(self, value: Expression) -> bool:
+        """Test whether rows without a value are in no aggregate."""
+        calls = self.windowed.calls
+        return bool(calls) and all(
+            call.function in _OF_VALUES and call.args[:1] == (value,) for call in calls
+        )
 
     def _has_null(self, value: Expression) -> bool:
         return not lacks_null(value, self.windowed.window.input, self.policy)

@@ -85,7 +85,7 @@ def _scan_of_one(
         pending = frozenset(links.values())
     is_unit = table.name == policy.unit.table
     rows, max_rows = policy.fact(FactKind.MAX_ROWS, table.name), None
-    if is_unit and fact is not None and unique:
+    if fact is not None and unique and (is_unit or _is_key_of_unit(table, policy)):
         max_rows = 1
         facts.add(fact)
     if rows is not None and table.max_rows_per_unit is not None and not is_unit:
@@ -104,6 +104,14 @@ def _scan_of_one(
         growth=units.Growth(keys=frozenset() if own is None else frozenset({own.id})),
         apart=_keys(table, by_name, fact),
     )
+
+
+def _is_key_of_unit(table: TablePolicy, policy: Policy) -> bool:
+    """Test whether the only column of a table's key is its link to the unit's key."""
+    link, unit = table.link, policy.unit
+    if link is None or link.more or link.table != unit.table:
+        return False
+    return (link.column.lower(),) == tuple(name.lower() for name in table.key)
 
 
 def never_null(rows: Relation, policy: Policy) -> frozenset[int]:

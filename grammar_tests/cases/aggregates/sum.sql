@@ -255,6 +255,10 @@ SELECT SUM(LN(amount / quantity)) AS n FROM orders;
 SELECT MAX(amount / quantity) AS n FROM orders;
 -- refuse: unbounded-input at 1:12
 
+-- case: an option with the largest quotient
+SELECT ARG_MAX(status, amount / quantity) AS n FROM orders;
+-- refuse: unbounded-input at 1:24
+
 -- case: the sum of different quotients
 SELECT SUM(DISTINCT amount / quantity) AS n FROM orders;
 -- refuse: unbounded-input at 1:21

@@ -264,6 +264,33 @@ SELECT COUNT(*) AS n FROM (SELECT CUME_DIST() OVER (ORDER BY age) AS c FROM cust
 -- keys: 1 public, l0 proved
 -- release: rows l0=1 linf=1
 
+-- case: averages of tiles of rows of which some have no value
+SELECT q, AVG(a) AS m, COUNT(a) AS n FROM (SELECT a, NTILE(3) OVER (ORDER BY a DESC) AS q FROM (SELECT NULLIF(amount, 20) AS a FROM orders) o) t GROUP BY q;
+-- accept
+-- keys: 1 public, l0 proved
+-- choice: 2/6 of 50002 l0=1 rows=10 hashed
+-- choice: 4/6 of 50002 l0=1 rows=10 hashed
+-- keys: 3 public, l0 proved
+-- release: rows l0=3 linf=10
+-- release: sum l0=3 linf=2500
+
+-- case: another average of such tiles
+SELECT q, AVG(discount) AS d, AVG(amount) AS n FROM (SELECT discount, amount, NTILE(3) OVER (ORDER BY discount DESC) AS q FROM orders) t GROUP BY q;
+-- refuse: unsupported-private-operator at 1:79
+
+-- case: tiles that are joined to other rows of the person
+SELECT q, segment, COUNT(*) AS n FROM (SELECT customer_id, NTILE(3) OVER (ORDER BY amount) AS q FROM orders) o JOIN customers c ON c.customer_id = o.customer_id GROUP BY q, segment;
+-- accept
+-- keys: 1 public, l0 proved
+-- choice: 2/6 of 50001 l0=1 rows=10 hashed
+-- choice: 4/6 of 50001 l0=1 rows=10 hashed
+-- keys: 6 public, l0 proved
+-- release: rows l0=3 linf=10
+
+-- case: tiles with a null that are joined to other rows
+SELECT q, segment, AVG(discount) AS n FROM (SELECT customer_id, discount, NTILE(3) OVER (ORDER BY discount) AS q FROM orders) o JOIN customers c ON c.customer_id = o.customer_id GROUP BY q, segment;
+-- refuse: unsupported-private-operator at 1:75
+
 -- case: tiles of rows of which some have no value
 SELECT q, COUNT(*) AS n FROM (SELECT NTILE(4) OVER (ORDER BY age) AS q FROM customers) t GROUP BY q;
 -- refuse: unsupported-private-operator at 1:38
@@ -318,7 +345,7 @@ SELECT COUNT(*) AS n FROM (SELECT SUM(amount) OVER (ORDER BY amount) AS s, SUM(a
 
 -- case: tiles of rows that are shown
 SELECT amount, NTILE(4) OVER (ORDER BY amount) AS q FROM orders;
--- refuse: unsupported-private-operator at 1:16
+-- refuse: raw-rows at 1:58
 
 -- case: the share of a row among those of a filter, limited behind it
 SELECT COUNT(*) AS n FROM (SELECT quantity, CUME_DIST() OVER (ORDER BY amount) AS c FROM orders) t WHERE c <= 0.9 AND quantity > 1;
