@@ -15,8 +15,6 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-import duckdb
-
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.dialects.duckdb.duckdb_dialect import DUCKDB
 from dpsql.engines.duckdb.declared_schema import tables as declared
@@ -33,6 +31,7 @@ from grammar_tests.laws import (
     Counted,
     PlainEngine,
     compiled,
+    engine_of,
     integers,
     noiseless,
     noiseless_blocks,
@@ -154,15 +153,10 @@ class World:
         )
 
     def engine(self) -> PlainEngine:
-        connection = duckdb.connect()
-        for table, rows in self.rows.items():
-            columns = COLUMNS[table]
-            connection.execute(f"CREATE TABLE {table} ({', '.join(f'{c} INT' for c in columns)})")
-            marks = ", ".join([f"({', '.join('?' * len(columns))})"] * len(rows))
-            if rows:
-                values = [row[name] for row in rows for name in columns]
-                connection.execute(f"INSERT INTO {table} VALUES {marks}", values)
-        return PlainEngine(connection)
+        return engine_of(
+            (table, [f"{column} INT" for column in COLUMNS[table]], rows)
+            for table, rows in self.rows.items()
+        )
 
     def most(self, table: str) -> int:
         """The most rows of one unit."""

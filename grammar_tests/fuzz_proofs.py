@@ -76,7 +76,7 @@ def odd_world(number: int) -> OddWorld:
     several = [table for table in links.tables if len(table.links) > 1]
     most = max((links.most_rows(table) for table in several), default=None)
     turned = replace(links, rows={name: rows[::-1] for name, rows in links.rows.items()})
-    engines = _with_public(links.engine(), 1), _with_public(turned.engine(), -1)
+    engines = _fresh(links, 1), _fresh(turned, -1)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "dpsql.toml"
         public = '[tables.pub]\naccess = "public"\n[tables.kinds]\naccess = "public"\nkey = "h"\n'
@@ -108,7 +108,9 @@ def _with_holes(links: LinkedWorld) -> LinkedWorld:
     return replace(links, rows=rows)
 
 
-def _with_public(engine: PlainEngine, step: int) -> PlainEngine:
+def _fresh(links: LinkedWorld, step: int) -> PlainEngine:
+    """An engine of its own with public tables."""
+    engine = links.engine(shared=False)
     engine.connection.execute("CREATE TABLE pub (k INTEGER, w INTEGER, h VARCHAR)")
     engine.connection.executemany("INSERT INTO pub VALUES (?, ?, ?)", PUBLIC[::step])
     engine.connection.execute("CREATE TABLE kinds (h VARCHAR UNIQUE, w INTEGER, g VARCHAR)")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
@@ -11,7 +11,7 @@ from decimal import Decimal
 from fractions import Fraction
 from functools import cache, lru_cache
 from math import hypot, isclose, isnan
-from typing import Any
+from typing import Any, TypeAlias
 from weakref import proxy
 
 import duckdb
@@ -129,6 +129,35 @@ class PlainEngine:
         return cursor.execute(sql).fetchall()
 
     evaluate = scratch
+
+
+Filled: TypeAlias = tuple[str, Sequence[str], Sequence[Mapping[str, Any]]]
+"""A table: its name, its columns with their types, and its rows by their columns."""
+
+
+def engine_of(tables: Iterable[Filled], *, shared: bool = True) -> PlainEngine:
+    """An engine with these rows and no constraint, the same for the same rows if it is shared."""
+    script = list[str]()
+    for name, typed, rows in tables:
+        script.append(f"CREATE TABLE {name} ({', '.join(typed)})")
+        values = (", ".join(_literal(row[each.split()[0]]) for each in typed) for row in rows)
+        listed = ", ".join(f"({each})" for each in values)
+        script += [f"INSERT INTO {name} VALUES {listed}"] if listed else []
+    return (_scripted if shared else _scripted.__wrapped__)(";".join(script))
+
+
+def _literal(value: Any) -> str:
+    if isinstance(value, str):
+        return "'" + value.replace("'", "''") + "'"
+    assert value is None or isinstance(value, int), value
+    return "NULL" if value is None else str(value)
+
+
+@lru_cache(128)
+def _scripted(sql: str) -> PlainEngine:
+    connection = duckdb.connect()
+    connection.execute(sql)
+    return PlainEngine(connection)
 
 
 class RememberingEngine(PlainEngine):

@@ -11,8 +11,6 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-import duckdb
-
 from dpsql.dialects.duckdb.duckdb_dialect import DUCKDB
 from dpsql.engines.duckdb.declared_schema import tables as declared
 from dpsql.model.schema import Schema
@@ -22,7 +20,7 @@ from dpsql.policy.bind import bind
 from dpsql.policy.load import load
 from dpsql.policy.value_reader import Lines
 from dpsql.preparation.public_data import PublicTables
-from grammar_tests.laws import PlainEngine
+from grammar_tests.laws import PlainEngine, engine_of
 
 Row = dict[str, Any]
 Database = Mapping[str, tuple[Row, ...]]
@@ -108,18 +106,15 @@ class LinkedWorld:
         }
         return replace(self, rows=kept)
 
-    def engine(self) -> PlainEngine:
+    def engine(self, *, shared: bool = True) -> PlainEngine:
         """An engine with these rows, and with no constraint."""
-        connection = duckdb.connect()
-        for table in self.tables:
-            columns = ", ".join(f"{name} {_type(name)}" for name in table.columns)
-            connection.execute(f"CREATE TABLE {table.name} ({columns})")
-            if rows := self.rows[table.name]:
-                marks = f"({', '.join('?' * len(table.columns))})"
-                values = [row[name] for row in rows for name in table.columns]
-                listed = ", ".join([marks] * len(rows))
-                connection.execute(f"INSERT INTO {table.name} VALUES {listed}", values)
-        return PlainEngine(connection)
+        return engine_of(
+            (
+                (t.name, [f"{name} {_type(name)}" for name in t.columns], self.rows[t.name])
+                for t in self.tables
+            ),
+            shared=shared,
+        )
 
     def policy(self, folder: Path, *, recorded: bool, most: int | None = None) -> Policy:
         """The policy over these rows; facts are those that a check of them records, or none."""

@@ -13,8 +13,6 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-import duckdb
-
 from dpsql.dialects.duckdb.duckdb_dialect import DUCKDB
 from dpsql.engines.duckdb.declared_schema import tables as declared
 from dpsql.model.schema import Schema
@@ -24,7 +22,7 @@ from dpsql.policy.bind import bind
 from dpsql.policy.load import load
 from dpsql.policy.value_reader import Lines
 from dpsql.preparation.public_data import PublicTables
-from grammar_tests.laws import PlainEngine
+from grammar_tests.laws import PlainEngine, engine_of
 
 PEOPLE = (1, 2, 3)
 ABSENT = 9
@@ -133,16 +131,9 @@ class PathWorld:
 
     def engine(self) -> PlainEngine:
         """A database of these rows, without constraints."""
-        connection = duckdb.connect()
-        for table in TABLES:
-            typed = ", ".join(f"{name} INTEGER" for name in table.columns)
-            connection.execute(f"CREATE TABLE {table.name} ({typed})")
-            marks = f"({', '.join('?' * len(table.columns))})"
-            listed = [row[name] for row in self.rows[table.name] for name in table.columns]
-            if listed:
-                every = ", ".join([marks] * len(self.rows[table.name]))
-                connection.execute(f"INSERT INTO {table.name} VALUES {every}", listed)
-        return PlainEngine(connection)
+        return engine_of(
+            (t.name, [f"{name} INTEGER" for name in t.columns], self.rows[t.name]) for t in TABLES
+        )
 
     def policy(
         self, folder: Path, facts: tuple[Fact, ...] = (), *, recorded: bool, most: int = MOST

@@ -33,6 +33,7 @@ from dpsql.preparation.public_data import PublicTables
 from grammar_tests.laws import (
     PlainEngine,
     compiled,
+    engine_of,
     integers,
     noiseless,
     noiseless_blocks,
@@ -198,15 +199,14 @@ class World:
         return max([1, *(sum(unit in each for each in named) for unit in PEOPLE)])
 
     def engine(self) -> PlainEngine:
-        connection = duckdb.connect()
-        for name, columns in COLUMNS.items():
-            connection.execute(
-                f"CREATE TABLE {name} ({', '.join(f'{c} INTEGER' for c in columns)})"
+        return engine_of(
+            (
+                name,
+                [f"{column} INTEGER" for column in columns],
+                [dict(zip(columns, row, strict=True)) for row in self.rows[name]],
             )
-            marks = ", ".join("?" * len(columns))
-            if self.rows[name]:
-                connection.executemany(f"INSERT INTO {name} VALUES ({marks})", self.rows[name])
-        return PlainEngine(connection)
+            for name, columns in COLUMNS.items()
+        )
 
     def policy(self, folder: Path, facts: tuple[Fact, ...] = (), *, recorded: bool) -> Policy:
         """The policy with the facts that a check of these rows records, if any."""
