@@ -74,6 +74,17 @@ def test_texts_that_are_not_read_whole_are_counted(tmp_path: Path) -> None:
 
 
 @pytest.mark.full("opens a proxy for each item")
+@pytest.mark.full("starts processes")
+def test_a_check_says_how_far_it_is(tmp_path: Path) -> None:
+    path, seen = proxy_kit.shop(tmp_path / "shop"), list[tuple[str, float]]()
+    check_policy(str(path), seen=lambda *step: seen.append(step))
+    assert {table for table, _ in seen} >= {"customers", "orders"}
+    shares = [done for _, done in seen]
+    assert shares == sorted(set(shares))
+    assert (shares[0], len({*shares}) > len({table for table, _ in seen})) == (0, True)
+    assert shares[-1] < 1
+
+
 def test_facts_that_hold_and_are_not_recorded_are_advised(tmp_path: Path) -> None:
     """A database without constraints. Once they are recorded there is no advice."""
     path = str(proxy_kit.shop(tmp_path))

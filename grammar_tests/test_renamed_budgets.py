@@ -14,7 +14,7 @@ from dpsql.interfaces.cli import main
 from dpsql.interfaces.pgwire import serving
 from dpsql.ledgers.sqlite import SqliteLedger
 from dpsql.model.errors import DpsqlError
-from dpsql.owner.check import unnamed_budgets, unnamed_budgets_of
+from dpsql.owner.reminders import unnamed_budgets, unnamed_budgets_of
 from dpsql.policy.load import load
 from dpsql.proxy import Proxy
 from grammar_tests.proxy_kit import BY_COUNTRY, policy, request, shop

@@ -95,6 +95,8 @@ def test_users_are_listed_disabled_and_removed(tmp_path: Path) -> None:
     ]
     assert dpsql(policy, "user", "enable", "ana").returncode == 0
     assert dpsql(policy, "user", "remove", "bob").returncode == 0
+    history = dpsql(policy, "history").stdout
+    assert all(act in history for act in ("ana: enabled", "bob: removed"))
     unknown = dpsql(policy, "user", "remove", "bob")
     assert unknown.returncode == 1
     assert "bob" in unknown.stderr

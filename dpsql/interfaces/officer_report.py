@@ -111,6 +111,7 @@ ACTS = {
     "accept": "copies of the data accepted",
     "guarantee": "meaning of the promise changed",
     "roles": "rights of analysts changed",
+    "login": "login changed",
     "clock": "clock confirmed",
     "delegate": "part of a limit given to a program",
     "revoke": "part of a limit taken back",

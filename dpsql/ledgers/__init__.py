@@ -571,6 +571,9 @@ class Ledger(LedgerRecords, Protocol):
     def record_roles(self, roles: str) -> None:
         """Record what the roles of the policy grant, in words, unless that was recorded last."""
 
+    def record_login(self, name: str, act: str) -> None:
+        """Record what the owner did with the login of a user: an act in one word."""
+
     def record_guarantee(self, said: Mapping[str, str], reason: str) -> None:
         """Record what keys of the policy say by now of what the guarantee protects."""
 

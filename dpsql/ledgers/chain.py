@@ -41,7 +41,8 @@ class EntryKind(StrEnum):
     ANSWER = "answer"  # detail: sha256 (hex) of the stored answer of query_id
     REFRESH = "refresh"  # detail: the data versions of some periods; None for all data
     FACTS = "facts"  # detail: facts and the identity of the files
-    ACCEPTED = "accepted"  # detail: the file's identity; or event: the roles
+    ACCEPTED = "accepted"  # detail: the file's identity, or what became of an analyst's login;
+    # or event: the roles; or question: the guarantee
     LATE = "late"  # of an analyst; detail: the query id
     STOPPED = "stopped"  # a budget or an analyst; detail: the owner's reason
     RESUMED = "resumed"  # as above; clears an analyst's late answers

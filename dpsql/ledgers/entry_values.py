@@ -44,6 +44,8 @@ def read_act(row: EntryRow) -> OwnerAct:
         what = "revoke" if most is None else "delegate"
     elif kind is EntryKind.LIMIT and most is None:
         what = "lift"
+    elif kind is EntryKind.ACCEPTED and row.analyst is not None:
+        what, about = "login", f"{row.analyst}: {row.detail}"
     elif kind is EntryKind.ACCEPTED and row.event is not None:
         what, reason = "roles", row.event or "no roles: each analyst may use all"
     elif kind is EntryKind.ACCEPTED and row.question is not None:

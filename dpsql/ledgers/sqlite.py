@@ -99,6 +99,10 @@ class StoredLedger(StoredRecords):
                 if book.state.roles != roles:
                     book.append(EntryKind.ACCEPTED, event=roles)
 
+    def record_login(self, name: str, act: str) -> None:
+        with self._writing() as book:
+            book.append(EntryKind.ACCEPTED, analyst=name, detail=act)
+
     def record_guarantee(self, said: Mapping[str, str], reason: str) -> None:
         with self._writing() as book:
             book.append(EntryKind.ACCEPTED, question=canonical(said), detail=reason)

@@ -6,20 +6,18 @@ as in `compiler.track.units`: PRIVACY.md R2, R93.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from enum import StrEnum
 from typing import Any, assert_never
 
 from dpsql.compiler.rewrite.dialect import Dialect
-from dpsql.ledgers import Charged, Ledger
 from dpsql.ledgers.open_ledger import open_ledger
 from dpsql.model.algebra import Field
 from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.schema import LONGEST_READ
 from dpsql.model.tree import BOOLEAN, DOUBLE, INTEGER, VARCHAR, Call, Literal, Ref, identifier
 from dpsql.model.vocabulary import (
-    Budget,
     ColumnPolicy,
     Fact,
     FactKind,
@@ -56,6 +54,14 @@ AS_LINK = 'Add it to links, with other_people = "unprotected" if they need no pr
 
 
 Rows = Callable[[str], Sequence[tuple[Any, ...]]]
+
+Seen = Callable[[str, float], object]
+"""Receiver of progress: the name of a table, and the share of all work that is done."""
+
+
+def _unseen(_table: str, _done: float) -> None:
+    pass
+
 
 FIRST_VERSION = 1
 """Data version without a ledger."""
@@ -102,26 +108,29 @@ class _Question:
     fix: str
 
 
-def check(policy: Policy, lines: Lines, rows: Rows) -> tuple[tuple[Finding, ...], frozenset[Fact]]:
+def check(
+    policy: Policy, lines: Lines, rows: Rows, seen: Seen = _unseen
+) -> tuple[tuple[Finding, ...], frozenset[Fact]]:
     """Return the findings, and the facts that the data confirms.
 
-    Runs one scan per table for its rows, and one query per key, link and row limit.
+    Runs one scan per table for its rows, and one query per key, link and row limit. Calls `seen`
+    before each step.
     """
     findings: list[Finding] = []
     facts: set[Fact] = set()
-    for table in policy.tables:
-        checker = _Table(policy, table, lines, rows)
-        findings += checker.values()
-        findings += checker.shared()
-        findings += checker.own_key()
-        findings += checker.other_people()
-        findings += checker.beyond_limits()
-        for kind, finding in checker.structure():
+    for number, table in enumerate(policy.tables):
+        of = _Table(policy, table, lines, rows)
+        steps = (of.values, of.shared, of.own_key, of.other_people, of.beyond_limits)
+        for step, find in enumerate(steps):
+            seen(table.name, (number + step / (len(steps) + 1)) / len(policy.tables))
+            findings += find()
+        seen(table.name, (number + len(steps) / (len(steps) + 1)) / len(policy.tables))
+        for kind, finding in of.structure():
             if finding is None:
                 facts.add(Fact(kind, table.name, Voucher.CHECK))
             else:
                 findings.append(finding)
-        for kind, columns, against in checker.agreements():
+        for kind, columns, against in of.agreements():
             wrong = [finding for finding in against if finding is not None]
             findings += wrong
             if not wrong:
@@ -526,27 +535,6 @@ def _questions(column: ColumnPolicy, name: str, dialect: Dialect) -> list[_Quest
     return result
 
 
-def unnamed_budgets(ledger: Ledger, budgets: Iterable[Budget]) -> tuple[Charged, ...]:
-    """Return the charges to budgets that the policy does not name, or not any more.
-
-    A budget under another name begins at zero, but the losses under the old name remain.
-    """
-    named = {budget.name for budget in budgets}
-    return tuple(pot for pot in ledger.budgets() if pot.budget not in named)
-
-
-def unnamed_budgets_of(path: str) -> tuple[Charged, ...]:
-    """Return `unnamed_budgets` of a policy file; () if there is no ledger yet.
-
-    Raises `PolicyError` or `LedgerError`.
-    """
-    draft = load(path)
-    if not draft.ledger.is_begun:
-        return ()
-    with closing(open_ledger(draft.ledger)) as ledger:
-        return unnamed_budgets(ledger, draft.budgets)
-
-
 @dataclass(frozen=True, slots=True)
 class Checked:
     """Result of a check: findings with the owner's acceptances, whether recorded facts have lapsed,
@@ -564,7 +552,9 @@ class Checked:
         return tuple(review.finding for review in self.reviews)
 
 
-def check_policy(path: str, *, record: bool = False, refresh: bool = False) -> Checked:
+def check_policy(
+    path: str, *, record: bool = False, refresh: bool = False, seen: Seen = _unseen
+) -> Checked:
     """Check a policy against its database; with `record`, record the facts that hold.
 
     With `refresh` a new data version starts just before that. Recorded facts count for proofs until
@@ -574,7 +564,7 @@ def check_policy(path: str, *, record: bool = False, refresh: bool = False) -> C
     draft = load(path)
     with closing(opened(draft)) as engine:
         policy, schema, raising = bound_for_check(draft, engine)
-        findings, facts = check(policy, draft.lines, engine.rows)
+        findings, facts = check(policy, draft.lines, engine.rows, seen)
         findings += raising + text_findings(draft, counts_of_texts(draft, engine.rows))
         findings += public_findings(draft, policy, schema, engine.rows)
         findings += what_roles_grant(draft, replace(policy, facts=policy.facts | facts), engine)

@@ -5,16 +5,20 @@ They depend on the policy and the schema, and on no row.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import closing
 from dataclasses import replace
 from decimal import ROUND_FLOOR, Context, Decimal
 
 from dpsql.accountants.remaining import keyed_questions, questions
+from dpsql.ledgers import Charged, Ledger
+from dpsql.ledgers.open_ledger import open_ledger
 from dpsql.model.resources import SPILL
 from dpsql.model.schema import Schema
 from dpsql.model.vocabulary import Budget, Loss, Policy
 from dpsql.owner.findings import Finding
 from dpsql.policy.draft import Draft
+from dpsql.policy.load import load
 from dpsql.policy.value_reader import Lines
 
 LARGE_EPSILON = 10
@@ -123,3 +127,24 @@ def nothing_withheld(policy: Policy, schema: Schema, lines: Lines) -> tuple[Find
     )
     fix = "Write hidden = true for names, addresses and what no question needs, or list less."
     return (Finding(lines.of(("tables", name)), name, None, message, rows=0, fix=fix),)
+
+
+def unnamed_budgets(ledger: Ledger, budgets: Iterable[Budget]) -> tuple[Charged, ...]:
+    """Return the charges to budgets that the policy does not name, or not any more.
+
+    A budget under another name begins at zero, but the losses under the old name remain.
+    """
+    named = {budget.name for budget in budgets}
+    return tuple(pot for pot in ledger.budgets() if pot.budget not in named)
+
+
+def unnamed_budgets_of(path: str) -> tuple[Charged, ...]:
+    """Return `unnamed_budgets` of a policy file; () if there is no ledger yet.
+
+    Raises `PolicyError` or `LedgerError`.
+    """
+    draft = load(path)
+    if not draft.ledger.is_begun:
+        return ()
+    with closing(open_ledger(draft.ledger)) as ledger:
+        return unnamed_budgets(ledger, draft.budgets)

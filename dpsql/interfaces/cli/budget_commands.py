@@ -55,7 +55,7 @@ def budget(
     if accept_ledger:
         _accept(settings.policy)
     with settings.open(settings.policy) as proxy:
-        from dpsql.owner.check import unnamed_budgets  # noqa: PLC0415 - the engine starts first
+        from dpsql.owner.reminders import unnamed_budgets  # noqa: PLC0415 - the engine starts first
 
         text = budgets_json(proxy) if style == "json" else budgets_text(proxy)
         warn_of_lapsed_facts(proxy)

@@ -76,7 +76,7 @@ def check(
     if proofs:
         _check_proofs(settings.policy, file, style)
         return
-    from dpsql.owner.check import unnamed_budgets_of  # noqa: PLC0415
+    from dpsql.owner.reminders import unnamed_budgets_of  # noqa: PLC0415
 
     checked = _checked(settings.policy, record=record)
     if style == "json":
@@ -107,14 +107,21 @@ def _checked(path: str, *, record: bool, refresh: bool = False) -> Checked:
     from dpsql.engines import EngineFailed  # noqa: PLC0415
     from dpsql.owner.check import check_policy  # noqa: PLC0415
 
+    bar = Bar("", float)
+
+    def seen(table: str, done: float) -> None:
+        bar.show(printable(table), done)
+
     try:
-        return check_policy(path, record=record, refresh=refresh)
+        return check_policy(path, record=record, refresh=refresh, seen=seen)
     except EngineFailed:
         raise Unreachable(
             "The database failed while the check read all rows, as it does where these need more "
             "memory than it has. So may questions, after their charge. Raise memory in [limits], "
             "or shorten the texts of the longest lines."
         ) from None
+    finally:
+        bar.clear()
 
 
 def _check_proofs(path: str, file: str | None, style: str) -> None:

@@ -69,6 +69,7 @@ def add(
     _write(draft, {**_users(draft), name: User(credential)})
     how = "a client certificate of that name" if certificate else "the password"
     note(f"{printable(name)} can log in with {how}; see {draft.server.users}.")
+    _record(draft, name, "added")
 
 
 @user.command("list")
@@ -103,6 +104,7 @@ def remove(settings: CommandSettings, name: str) -> None:
     _require(users, name)
     _write(draft, {other: entry for other, entry in users.items() if other != name})
     note(f"{printable(name)} can no longer log in.")
+    _record(draft, name, "removed")
 
 
 @user.command()
@@ -122,6 +124,7 @@ def disable(settings: CommandSettings, name: str) -> None:
     entry = replace(users[name], disabled=True) if name in users else BLOCKED
     _write(draft, {**users, name: entry})
     note(f"{printable(name)} can no longer log in.")
+    _record(draft, name, "disabled")
 
 
 @user.command()
@@ -138,6 +141,7 @@ def enable(settings: CommandSettings, name: str) -> None:
     own = {} if users[name] == BLOCKED else {name: replace(users[name], disabled=False)}
     _write(draft, others | own)
     note(f"{printable(name)} can log in.")
+    _record(draft, name, "enabled")
 
 
 @user.command()
@@ -294,6 +298,13 @@ def _write(draft: Draft, users: dict[str, User]) -> None:
     from dpsql.interfaces.pgwire.login_file import write_users  # noqa: PLC0415
 
     write_users(draft.server.users, users)
+
+
+def _record(draft: Draft, name: str, act: str) -> None:
+    """Record an act on a login in the ledger, if it has begun; the act itself is done by then."""
+    if draft.ledger.is_begun:
+        with closing(_open_ledger(draft)) as ledger:
+            ledger.record_login(name, act)
 
 
 def _require(users: dict[str, User], name: str) -> None:

@@ -13,7 +13,7 @@ from dpsql.interfaces.pgwire.bearer_tokens import TokenLogin, TokenRefused, veri
 from dpsql.interfaces.pgwire.login_file import ByCertificate, Users, Verifier, WithoutPassword
 from dpsql.interfaces.pgwire.pacing import Pacer, Write
 from dpsql.model.dataclass import dataclass
-from dpsql.owner.check import unnamed_budgets
+from dpsql.owner.reminders import unnamed_budgets
 from dpsql.policy.draft import ServerSettings as Limits
 from dpsql.preparation.bound_policy import facts_lapsed, store_unused
 
