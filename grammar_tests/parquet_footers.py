@@ -12,6 +12,8 @@ Struct = dict[int, tuple[int, Any]]
 BOOLEANS, BYTE, INTEGERS, DOUBLE, BYTES, LISTS, STRUCT = (1, 2), 3, (4, 5, 6), 7, 8, (9, 10), 12
 GROUPS, COLUMNS, METADATA, PATH, STATISTICS = 4, 1, 3, 3, 12
 """Numbers of fields, from the footer of a file down to the statistics of a column."""
+PAGES, PAGES_LEAST, PAGES_MOST = 6, 2, 3
+"""Numbers of fields, from a column to the ends of its pages."""
 OLD_MOST, OLD_LEAST, NULLS, MOST, LEAST = 1, 2, 3, 5, 6
 
 
@@ -106,3 +108,20 @@ def with_statistics(path: Path, change: Callable[[list[str], Struct], None]) -> 
             change(steps, statistics)
     body = written(STRUCT, footer)
     path.write_bytes(whole[: -8 - size] + body + struct.pack("<i", len(body)) + b"PAR1")
+
+
+def with_page_ends(path: Path, change: Callable[[list[bytes]], list[bytes]]) -> None:
+    """Write a file anew with other least and most values of pages, as long as those before."""
+    whole = bytearray(path.read_bytes())
+    (size,) = struct.unpack("<i", whole[-8:-4])
+    for group in Reader(bytes(whole[-8 - size : -8])).fields()[GROUPS][1][1]:
+        for column in group[COLUMNS][1][1]:
+            start, length = column[PAGES][1], column[PAGES + 1][1]
+            index = Reader(bytes(whole[start : start + length])).fields()
+            for end in (PAGES_LEAST, PAGES_MOST):
+                inner, values = index[end][1]
+                index[end] = LISTS[0], (inner, change(values))
+            body = written(STRUCT, index)
+            assert len(body) == length
+            whole[start : start + length] = body
+    path.write_bytes(whole)

@@ -29,6 +29,7 @@ from grammar_tests.parquet_footers import (
     OLD_LEAST,
     OLD_MOST,
     Struct,
+    with_page_ends,
     with_statistics,
 )
 from grammar_tests.spark_kit import running
@@ -180,6 +181,23 @@ def test_a_spark_server_reads_no_such_file(tmp_path: Path, monkeypatch: pytest.M
             monkeypatch.setattr(SparkEngine, "verify", lambda _engine: None)
             assert wrong.schema().table("people") is not None
             assert wrong.rows(asked) == [(0,)]  # one person's name decides whether it counts
+
+
+def test_statistics_of_pages_are_not_read(tmp_path: Path) -> None:
+    """They are beside those of row groups, in an index: here each page is said to be the first."""
+    path = tmp_path / "t.parquet"
+    table = pa.table({"x": range(20_000), "s": [f"v{n:05}" for n in range(20_000)]})
+    pq.write_table(table, path, write_page_index=True, data_page_size=2000, use_dictionary=False)
+    with_page_ends(path, lambda ends: ends[:1] * len(ends))
+    with closing(private(Sources(None, (("t", str(path)),)), "500MB").connection) as connection:
+        for condition, rows in {"x = 15000": 1, "s > 'v19990'": 9, "x > 19990": 9}.items():
+            asked = f"SELECT COUNT(*) FROM t WHERE {condition}"
+            assert connection.cursor().execute(asked).fetchall() == [(rows,)]
+    with duckdb.connect() as twin:
+        named = "SELECT COUNT(*) FROM duckdb_settings() WHERE name = 'parquet_use_page_index'"
+        if twin.execute(named).fetchall() == [(1,)]:
+            lost = f"SELECT COUNT(*) FROM read_parquet('{path}') WHERE x = 15000"
+            assert twin.execute(lost).fetchall() == [(0,)]
 
 
 @pytest.mark.parametrize(("kind", "values"), VALUES)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import _duckdb as duckdb
@@ -59,10 +60,13 @@ class CreatedViews(NamedTuple):
 
 
 def create_views(connection: Any, sources: Sources) -> CreatedViews:
-    """Create a view for each table's files.
+    """Create a view for each table's files. Their index of pages is not read: what it states is not
+    compared with the values.
 
     Raises `CannotOpen`, or the engine's errors.
     """
+    with suppress(duckdb.CatalogException):  # DuckDB 1.5 has no such setting, and reads none
+        connection.execute("SET GLOBAL parquet_use_page_index = false")
     read, cuts = list[str](), list[Column]()
     for table, paths in sources.matches().items():
         view = view_of(connection, table, paths, sources)
