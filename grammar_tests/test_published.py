@@ -65,11 +65,13 @@ def publish(proxy: Proxy, text: str = BOARD) -> None:
 
 
 @contextmanager
-def opened(folder: Path) -> Iterator[Proxy]:
-    with duckdb.connect(str(folder / "people.duckdb")) as connection:
-        connection.execute(PEOPLE)
+def opened(folder: Path, edit: tuple[str, str] = ("", ""), *, data: bool = True) -> Iterator[Proxy]:
+    if data:
+        with duckdb.connect(str(folder / "people.duckdb")) as connection:
+            connection.execute(PEOPLE)
     path = folder / "published.toml"
-    path.write_text(POLICY.replace("\n[ledger]\n", CAPPED.replace("\n[ledger]\n", ROLE)), "utf-8")
+    policy = POLICY.replace("\n[ledger]\n", CAPPED.replace("\n[ledger]\n", ROLE))
+    path.write_text(policy.replace(*edit), "utf-8")
     with Proxy.open(str(path)) as proxy:
         yield proxy
 
@@ -207,6 +209,23 @@ def test_what_cannot_be_published_is_refused_before_a_charge(
 ) -> None:
     assert refusal(lambda: publish(shared_proxy, text)).reason is reason
     assert spent(shared_proxy) == 0
+
+
+LIMITS = "max_rows_per_unit = 4\nmax_rows_per_group = 2\nmax_groups_per_unit = 2\n"
+
+
+@pytest.mark.full("opens a proxy for each item")
+def test_a_table_whose_limits_would_be_searched_for_names_them(tmp_path: Path) -> None:
+    """The fix is enough: what it names is declared, and the table is published."""
+    visits = "CREATE DP TABLE t AS SELECT COUNT(*) AS n FROM visits"
+    with opened(tmp_path, (LIMITS, "")) as proxy:
+        assert refusal(lambda: publish(proxy, visits)).facts["fix"] == (
+            "Its limits must not be searched for. Declare max_rows_per_unit in [tables.visits]."
+        )
+        assert spent(proxy) == 0
+    with opened(tmp_path, (LIMITS, "max_rows_per_unit = 4\n"), data=False) as proxy:
+        publish(proxy, visits)
+        assert spent(proxy) > 0
 
 
 def test_statements_about_published_tables_are_the_owners(shared_proxy: Proxy) -> None:

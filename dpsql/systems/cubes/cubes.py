@@ -22,12 +22,14 @@ from dpsql.dialects.statements.creations import Creation, Drop, SystemStatement,
 from dpsql.dialects.statements.statement_table import read_system_statement
 from dpsql.engines import Stop
 from dpsql.ledgers import CUBES, Entry, Ledger, Stopped
+from dpsql.model import algebra
 from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.periods import ELSEWHERE
 from dpsql.model.query_options import Memory
 from dpsql.model.table_names import unknown_name
 from dpsql.model.vocabulary import Budget, Loss, Policy, Request
+from dpsql.model.walk import relations
 from dpsql.preparation.compilation import Compiler
 from dpsql.preparation.question import Account, Question
 from dpsql.vault.vault import Vault
@@ -148,7 +150,7 @@ def planned(
             _require_lasting(compiler, cube.name, query)
         query = replace(query, request=replace(request, analyst=payer.analyst), account=paying)
         beside = joint_plan.beside(compiler, vault, query)
-        tables.append(_table(beside, budget, is_table=is_table))
+        tables.append(_table(beside, budget, policy, is_table=is_table))
     return joint_plan.of_questions(compiler, vault, payer, tables, cube.epsilon)
 
 
@@ -202,7 +204,7 @@ def _payer(policy: Policy, name: str, budget: Budget) -> Account:
     return Account(analyst, wide, budget.query_epsilon, caps=caps, rule=policy.period)
 
 
-def _table(each: Beside, budget: Budget, *, is_table: bool) -> Beside:
+def _table(each: Beside, budget: Budget, policy: Policy, *, is_table: bool) -> Beside:
     """Return a table that other queries can be answered from, or that is published by itself.
 
     Where its cells do not add up, it is an answer that analysts share: it answers the same query,
@@ -221,9 +223,31 @@ def _table(each: Beside, budget: Budget, *, is_table: bool) -> Beside:
         ),
     )
     if is_table:
-        what, fix = "a published table", "It reads people's rows, with declared bounds and limits."
+        what, fix = "a published table", _missing_limits(each, policy)
     construct = f"{what} of these rows"
     raise Refused(Reason.UNSUPPORTED_PRIVATE_OPERATOR, construct=construct, fix=fix)
+
+
+def _missing_limits(each: Beside, policy: Policy) -> str:
+    """Return what the owner declares so that a table is measured without a search for limits."""
+    blocks = () if each.prepared.plan is None else each.prepared.plan.blocks
+    parts = (part for block in blocks for part in relations(block.block.rows))
+    read = {part.table for part in parts if isinstance(part, algebra.Scan)}
+    tables = [table for table in policy.tables if table.name in read and table.private]
+    lacking = [
+        f"max_rows_per_unit in [tables.{table.name}]"
+        for table in tables
+        if table.link is not None and table.max_rows_per_unit is None
+    ]
+    lacking += [
+        f"bounds of {table.name}.{column.name}"
+        for table in tables
+        for column in table.columns
+        if each.bounds_first and column.private_bounds
+    ]
+    if not each.steps or not lacking:
+        return "It reads people's rows, with declared bounds and limits."
+    return f"Its limits must not be searched for. Declare {', '.join(lacking)}."
 
 
 def _require_lasting(compiler: Compiler, name: str, query: Question) -> None:
