@@ -129,11 +129,12 @@ class PathWorld:
                 new[column] = new[column] * 10 + own
         return new
 
-    def engine(self) -> PlainEngine:
+    def engine(self, *, shared: bool = True) -> PlainEngine:
         """A database of these rows, without constraints."""
-        return engine_of(
+        tables = (
             (t.name, [f"{name} INTEGER" for name in t.columns], self.rows[t.name]) for t in TABLES
         )
+        return engine_of(tables, shared=shared)
 
     def policy(
         self, folder: Path, facts: tuple[Fact, ...] = (), *, recorded: bool, most: int = MOST

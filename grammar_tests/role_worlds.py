@@ -88,7 +88,7 @@ def granted(policy: Policy, name: str) -> Policy:
 
 def seen(there: PathWorld, name: str) -> PlainEngine:
     """The rows as they are read, of somebody, that these roles grant."""
-    engine = there.owned().engine()
+    engine = there.owned().engine(shared=False)
     for table in TABLES:
         engine.rows(f"CREATE TABLE seen_{table.name} AS {_select(table, name)}")
     for table in TABLES:
