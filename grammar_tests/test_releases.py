@@ -26,7 +26,7 @@ from dpsql.engines import Stop
 from dpsql.interfaces.cli import main
 from dpsql.mechanisms import sample
 from dpsql.mechanisms.entropy import Entropy
-from dpsql.model.vocabulary import Exact, Loss, Noisy
+from dpsql.model.vocabulary import Exact, Loss, Noise, Noisy
 from dpsql.proxy import Proxy
 from dpsql.release.release import release
 from dpsql.systems.releases import replicates, signed_files
@@ -460,6 +460,37 @@ def test_replicates_with_half_the_noise_are_found(folder: Path) -> None:
 
 def _quarter(noise: Any) -> Any:
     return replace(noise, scale=noise.scale * Fraction(1, 4))
+
+
+def _shares_of_merged(folder: Path) -> tuple[float, float]:
+    """The shares of 4,000 releases whose merged number holds the truth: measured once more, and
+    summed of the published cells, where a noisy count below 20 decides what is merged.
+    """
+    merged = "SELECT CASE WHEN age BETWEEN 20 AND 29 THEN age END AS a, COUNT(*) FROM customers"
+    with Proxy.open(str(folder / "dpsql.toml")) as proxy:
+        query = proxy.compiler.read(request(f"{merged} GROUP BY 1"), Stop())
+        (block,) = proxy.compiler.prepared(query).blocks
+        error = proxy.explain(request(f"{merged} GROUP BY 1")).expected[1]
+        noise = block.releases[0].payment.noise
+        assert isinstance(noise, Noise)
+        cells = proxy.vault.sampler(noise, 4000 * 11).reshape(4000, 11)
+    assert error is not None
+    assert block.domain == (*((age,) for age in range(20, 30)), (None,))
+    noisy = cells[:, :10] + 20
+    small = noisy < 20
+    gaps = np.where(small, noisy - 20, 0).sum(axis=1)
+    return (
+        float(np.mean(np.abs(cells[:, 10]) <= error)),
+        float(np.mean(np.abs(gaps) <= error * np.sqrt(small.sum(axis=1)))),
+    )
+
+
+@pytest.mark.full("opens a proxy")
+def test_an_interval_of_merged_cells_holds_whatever_was_merged(folder: Path) -> None:
+    """The twin adds the published cells up."""
+    measured, summed = _shares_of_merged(folder)
+    assert 0.94 <= measured <= 0.965
+    assert summed < 0.9
 
 
 @pytest.mark.full("draws random questions or values")
