@@ -160,6 +160,13 @@ TEXTS = {
         ),
         "adds discount IS NOT NULL",
     ),
+    "SELECT q, COUNT(*) FROM (SELECT NTILE(2) OVER (ORDER BY quantity) q FROM orders) GROUP BY q": (
+        (
+            "SELECT q, COUNT(*) FROM (SELECT CASE WHEN CUME_DIST() OVER (ORDER BY quantity) <= 0.5"
+            " THEN 1 ELSE 2 END q FROM orders) GROUP BY q"
+        ),
+        "CUME_DIST instead of NTILE: rows with equal values share a tile",
+    ),
     (
         "SELECT q, COUNT(*) FROM (SELECT NTILE(4) OVER (ORDER BY SUM(discount)) q FROM orders"
         " GROUP BY customer_id) GROUP BY q"

@@ -371,6 +371,14 @@ def _ranks_of_values(case: RefusedText) -> Iterator[Offer]:
         yield from _with_condition(select, f"{key} IS NOT NULL", clause)
 
 
+def _shares_of_tiles(case: RefusedText) -> Iterator[Offer]:
+    """Compare shares of the rows, in which equal values stay together, instead of tiles."""
+    window = case.text[case.span.start : case.text.index(")", case.span.stop) + 1]
+    if shares := written_groups.shares_of_tiles(window):
+        text = case.text.replace(window, shares, 1)
+        yield _offer(text, "CUME_DIST instead of NTILE: rows with equal values share a tile")
+
+
 _ENDS_OF_KEYS = frozenset({"asc", "desc", "nulls", "rows", "range", "groups", ","})
 
 
@@ -582,6 +590,7 @@ MAKERS: dict[Reason, tuple[Maker, ...]] = {
         _not_null,
         _groups_within_units,
         _ranks_of_values,
+        _shares_of_tiles,
         _partition_by_unit,
         _without_limit,
         _without_item,

@@ -5,6 +5,9 @@ SELECT MEDIAN(n) FROM (SELECT k, COUNT(*) AS n, unit FROM t GROUP BY k, unit)
 
 SELECT MAX(n) FROM (SELECT k, COUNT(*) AS n FROM t GROUP BY k)
 SELECT k, COUNT(*) AS n FROM t GROUP BY k ORDER BY n DESC LIMIT 1
+
+NTILE(2) OVER (ORDER BY x)
+CASE WHEN CUME_DIST() OVER (ORDER BY x) <= 0.5 THEN 1 ELSE 2 END
 """
 
 from __future__ import annotations
@@ -18,6 +21,20 @@ from dpsql.preparation.written_selects import WrittenSelect
 _LARGEST = re.compile(
     r"\s*SELECT\s+MAX\s*\(\s*(\w+)\s*\)(\s+(AS\s+)?\w+)?\s+FROM\s*\(\s*", re.IGNORECASE
 )
+
+_TILE = re.compile(r"NTILE\s*\(\s*(\d+)\s*\)\s*(OVER\s*\(.*\))", re.IGNORECASE | re.DOTALL)
+_SHARES = frozenset({2, 4, 5, 8, 10})
+"""Numbers of tiles whose shares are short decimals."""
+
+
+def shares_of_tiles(window: str) -> str:
+    """Return the tile of a row by its share of the rows; "" for other windows."""
+    match = _TILE.fullmatch(window)
+    if match is None or int(match[1]) not in _SHARES:
+        return ""
+    tiles, share = int(match[1]), f"CUME_DIST() {match[2]}"
+    cases = (f"WHEN {share} <= {tile / tiles:g} THEN {tile}" for tile in range(1, tiles))
+    return f"CASE {' '.join(cases)} ELSE {tiles} END"
 
 
 def unit_column(policy: Policy, name: str) -> str:
