@@ -107,7 +107,8 @@ VERSION = sha256("\n".join(DEFINITIONS).encode()).hexdigest()[:16]
 GRANTS = f"""GRANT USAGE ON SCHEMA {ROOM} TO {{role}};
 GRANT SELECT, INSERT ON {ROOM}.entries, {ROOM}.answers TO {{role}};
 GRANT SELECT, UPDATE ON {ROOM}.head TO {{role}};
-GRANT SELECT, INSERT, UPDATE, DELETE ON {ROOM}.claims TO {{role}}"""
+GRANT SELECT, INSERT, UPDATE, DELETE ON {ROOM}.claims TO {{role}};
+GRANT EXECUTE ON FUNCTION {ROOM}.state() TO {{role}}"""
 """Rights of a role that charges and cannot change tables."""
 
 TRIGGERS = ("answers_stay", "entries_follow", "entries_stay", "head_goes_on", "head_stays")
