@@ -36,6 +36,7 @@ from dpsql.ledgers.ledger_store import Store
 from dpsql.ledgers.ledger_transactions import utc_now
 from dpsql.ledgers.mark import Mark, write_mark
 from dpsql.ledgers.open_ledger import store_at
+from dpsql.ledgers.postgres_store import sums_text
 from dpsql.ledgers.sqlite import SqliteLedger, StoredLedger, accept_store
 from dpsql.ledgers.store import Patience
 from dpsql.model.errors import LedgerError
@@ -172,17 +173,34 @@ def measured(what: str, processes: int, count: int) -> tuple[float, float, float
 def opening(url: str) -> tuple[float, float]:
     """Seconds to open a ledger of many entries, and to charge it then.
 
-    The server's ledger, if there is one, is that which the charges before have left.
+    A server's entries are copied from a file: its ledger is that which the charges before left.
     """
     with tempfile.TemporaryDirectory() as folder:
-        store = store_at(LedgerPlace(f"{folder}/dpsql.ledger", url))
-        with suppress(LedgerError):
-            StoredLedger.over(store)
-        accept_store(store)
-        fill(store)
+        file = store_at(LedgerPlace(f"{folder}/dpsql.ledger"))
+        StoredLedger.over(file)
+        fill(file)
+        store = store_at(LedgerPlace(f"{folder}/server", url)) if url else file
+        if url:
+            copy_entries(file, url)
+            accept_store(store)
         ledger: list[StoredLedger] = []
         opened = seconds(lambda: ledger.append(StoredLedger.over(store)))
         return opened, seconds(lambda: ledger[0].charge(charge("one more")))
+
+
+def copy_entries(file: Store, url: str) -> None:
+    """Put the entries and the head of a file into a server's ledger, past its triggers."""
+    with psycopg.connect(url) as server, file.connection() as opened:
+        with file.transaction(opened, write=False):
+            book = Book(file, opened, utc_now)
+            book.resume()
+            server.execute("SET search_path = dpsql_ledger; SET session_replication_role = replica")
+            server.execute("TRUNCATE entries, answers")
+            with server.cursor().copy("COPY entries FROM STDIN") as copy:
+                for row, recorded in file.rows(opened, 0):
+                    copy.write_row((*row, recorded))
+        head = book.state.sequence, book.state.hash, sums_text(book.state)
+        server.execute("UPDATE head SET sequence = %s, hash = %s, sums = %s", head)
 
 
 def fill(store: Store) -> None:
