@@ -119,6 +119,21 @@ def test_wrong_twin_groups_without_rows_are_groups(monkeypatch: pytest.MonkeyPat
         assert all(true < low == high for true, low, high in certain(form))
 
 
+def test_truth_values_of_listed_groups_are_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A truth value is no number: without a mark it would look exact."""
+    policy, engine = crowd()
+    groups = GROUPS.format("")
+    sql = (
+        f"SELECT a, a IN (SELECT age FROM {groups} t) AS b FROM (VALUES (3), (95)) v(a) ORDER BY 1"
+    )
+    (answer,) = answers(compiled(sql, policy, engine), engine, 1)
+    assert list(answer.rows) == [(3, True), (95, True)]
+    assert all(a is None and b is not None and isnan(b) for a, b in answer.margins)
+    monkeypatch.setattr(rewrite, "_with_groups", lambda noise, _block: noise)
+    (exact,) = answers(compiled(sql, policy, engine), engine, 1)
+    assert set(exact.margins) == {(None, None)}
+
+
 def test_groups_that_surely_have_rows_change_no_interval(monkeypatch: pytest.MonkeyPatch) -> None:
     policy, engine = crowd()
     groups = "SELECT vip AS k, COUNT(*) AS n FROM customers GROUP BY vip"

@@ -226,7 +226,7 @@ def test_what_is_exact_known_and_unknown(sql: str, errors: tuple[str | None, ...
 @pytest.mark.parametrize(
     ("value", "error"),
     [
-        ("RANK() OVER (ORDER BY segment)", None),
+        ("RANK() OVER (ORDER BY segment)", "known"),
         ("RANK() OVER (ORDER BY n DESC)", "unknown"),
         ("NTILE(2) OVER (ORDER BY n)", "unknown"),
         ("COUNT(*) OVER (PARTITION BY n > 3)", "unknown"),

@@ -319,11 +319,14 @@ class _Tracer:
         unsure = other.selected or other.present is not None
         if not (unsure or source.is_noisy(*read) or other.is_noisy(*read)):
             return traced
-        mark = {relation.mark.id: relation.mark.ref}
+        mark, origin = {relation.mark.id: relation.mark.ref}, dict(traced.origin)
+        if other.present is not None:
+            origin[relation.mark.id] = ErrorSource(frozenset(), relation.mark.id, chosen=True)
         return replace(
             traced,
             meaning={**traced.meaning, **mark},
             deviation={**traced.deviation, **dict.fromkeys(mark)},
+            origin=origin,
         )
 
     def _aggregate(self, relation: algebra.Aggregate) -> Traced:

@@ -183,8 +183,8 @@ def _noise(block: private_plan.BlockPlan) -> NoiseOfBlock:
 
 
 def _aggregates(*outer: algebra.Relation) -> bool:
-    """Test whether queries over released tables compute numbers from several of their rows."""
-    computed = algebra.Aggregate | algebra.Window
+    """Test whether queries over released tables compute values from several of their rows."""
+    computed = algebra.Aggregate | algebra.Window | algebra.Match
     return any(isinstance(part, computed) for each in outer for part in relations(each))
 
 
