@@ -26,7 +26,12 @@ from click.testing import CliRunner, Result
 from uvicorn.server import ServerState
 
 import dpsql
-from dpsql.interfaces.bounded_connections import AddressShares, bounded_protocol
+from dpsql.interfaces.bounded_connections import (
+    HAS_HTTPTOOLS,
+    AddressShares,
+    BoundedParser,
+    bounded_protocol,
+)
 from dpsql.interfaces.cli import main
 from dpsql.interfaces.cli.options import publish_reports
 from dpsql.model.errors import MissingExtra, PolicyError, Unreachable
@@ -231,7 +236,9 @@ def test_its_own_page_is_known_by_where_it_listens(
 HEALTH = b"GET /health HTTP/1.1\r\nhost: c.example\r\n\r\n"
 
 
-def connections(seconds: float, most: int, sent: list[bytes]) -> list[tuple[bytes, bool]]:
+def connections(
+    seconds: float, most: int, sent: list[bytes], *, fast: bool = False
+) -> list[tuple[bytes, bool]]:
     """What each of several connections is answered, and whether it is open then.
 
     Without an answer it is read to its end; all of them are open at the same time.
@@ -254,7 +261,8 @@ def connections(seconds: float, most: int, sent: list[bytes]) -> list[tuple[byte
     async def all_of_them() -> list[tuple[bytes, bool]]:
         config = uvicorn.Config(healthy, lifespan="off", log_config=None)
         config.load()
-        made = partial(bounded_protocol(AddressShares(most), seconds), config, ServerState(), {})
+        protocol = bounded_protocol(AddressShares(most), seconds, fast=fast)
+        made = partial(protocol, config, ServerState(), {})
         server = await asyncio.get_running_loop().create_server(made, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
         told = [await one(port, data) for data in sent]
@@ -266,9 +274,44 @@ def connections(seconds: float, most: int, sent: list[bytes]) -> list[tuple[byte
     return asyncio.run(all_of_them())
 
 
+PARSERS = [True, False] if HAS_HTTPTOOLS else [False]
+
+
+@pytest.mark.parametrize("fast", PARSERS)
 @pytest.mark.parametrize("part", [b"", b"GET /hea", HEALTH[:-2]])
-def test_a_head_that_does_not_come_ends_its_connection(part: bytes) -> None:
-    assert connections(0.05, 9, [part]) == [(b"", False)]
+def test_a_head_that_does_not_come_ends_its_connection(part: bytes, *, fast: bool) -> None:
+    assert connections(0.05, 9, [part], fast=fast) == [(b"", False)]
+
+
+LONG_HEADS = [
+    b"GET /" + b"a" * 700_000,
+    HEALTH[:-2] + b"a: b\r\n" * 100_000,
+    HEALTH[:-2] + b"a: " + b"b" * 700_000,
+    b"POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n0\r\na: " + b"b" * 700_000,
+]
+
+
+@pytest.mark.parametrize("fast", PARSERS)
+@pytest.mark.parametrize("head", LONG_HEADS)
+def test_a_head_without_an_end_ends_its_connection(head: bytes, *, fast: bool) -> None:
+    [(_, is_open)] = connections(300, 9, [head], fast=fast)
+    assert not is_open
+
+
+@pytest.mark.skipif(not HAS_HTTPTOOLS, reason="h11 has a limit of its own")
+def test_wrong_twin_a_head_without_a_limit_waits_for_its_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Only the time limit ends it: all of it was kept."""
+    kept: list[int] = []
+
+    def count(self: BoundedParser, data: bytes) -> None:
+        kept.append(len(data))
+        super(BoundedParser, self).data_received(data)
+
+    monkeypatch.setattr(BoundedParser, "data_received", count)
+    connections(0.3, 9, [LONG_HEADS[0]], fast=True)
+    assert sum(kept) == len(LONG_HEADS[0])
 
 
 def test_an_address_has_a_share_of_the_connections() -> None:

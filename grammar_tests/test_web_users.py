@@ -190,7 +190,9 @@ def test_a_token_is_valid_for_an_hour() -> None:
     now = [0.0]
     verifier = verifier_of(PASSWORD)
     present: Any = SimpleNamespace(
-        users=dict, credential=lambda _users, name: verifier if name else None
+        users=dict,
+        credential=lambda _users, name: verifier if name else None,
+        reads_ledger=lambda name: name != "ana",
     )
     users = WebUsers(lambda: present, None, None, lambda: now[0])  # type: ignore[arg-type]
     headers = {"authorization": f"Bearer {asyncio.run(users.issue('ana'))}"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hmac
+import os
 from hashlib import pbkdf2_hmac, sha256
 from pathlib import Path
 
@@ -159,6 +160,18 @@ def test_verifiers_are_kept_and_passwords_are_not(tmp_path: Path) -> None:
     assert not any(word in text for word in ("pässword", "secret"))
     assert read_users(path) == written
     assert "hidden" in repr(written["bob"])
+
+
+def test_an_edit_of_the_file_counts_at_once(tmp_path: Path) -> None:
+    """Also one that a look at the file's times and size would not see."""
+    path = tmp_path / "dpsql.users"
+    path.write_text("certificate ana\n")
+    before, times = read_users(str(path)), path.stat()
+    path.write_text("certificate bob\n")
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert (set(before), set(read_users(str(path)))) == ({"ana"}, {"bob"})
+    read_users(str(path)).clear()
+    assert set(read_users(str(path))) == {"bob"}
 
 
 @pytest.mark.parametrize(

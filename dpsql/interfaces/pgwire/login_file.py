@@ -5,6 +5,8 @@ PostgreSQL stores it (RFC 5802 and 7677), or `certificate` for logins with a cli
 that common name. The prefix `disabled:` blocks a user; `disabled:none` blocks one who has no
 password, and whose tokens a provider signs. The line `salts:…` holds the secret for salts of
 unknown users, so that these are the same after a restart.
+
+Over HTTP the file is read for each request: SECURITY.md S31.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ import tempfile
 import unicodedata
 from collections.abc import Mapping
 from contextlib import suppress
-from functools import cache
+from functools import cache, lru_cache
 from hashlib import pbkdf2_hmac, sha256
 from pathlib import Path
 from typing import TypeAlias
@@ -170,19 +172,29 @@ def _user(text: str) -> User:
 
 
 def read_users(path: str) -> UsersFile:
-    """Return the users by name; none if there is no file. Raises ValueError for a broken line."""
+    """Return the users by name; none if there is no file. Raises ValueError for a broken line.
+
+    The file is read at each call, since no time of a file tells every change. An unchanged text is
+    parsed once.
+    """
     try:
-        lines = Path(path).read_text(encoding="utf-8").splitlines()
+        text = Path(path).read_bytes()
     except FileNotFoundError:
         return UsersFile()
+    return UsersFile(*_read_lines(text))
+
+
+@lru_cache(maxsize=8)
+def _read_lines(text: bytes) -> tuple[Users, bytes]:
+    """Return the users and the secret of a file's text. Raises ValueError for a broken line."""
     users, secret = {}, b""
-    for line in lines:
+    for line in text.decode().splitlines():
         written, _, name = line.partition(" ")
         if line.startswith(_SECRET):
             secret = _bytes(line.removeprefix(_SECRET))
         elif line.strip():
             users[name] = _user(written)
-    return UsersFile(users, secret)
+    return users, secret
 
 
 def write_users(path: str, users: Users) -> None:

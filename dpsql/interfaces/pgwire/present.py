@@ -99,6 +99,10 @@ class Present:
             *((f"engine_{name}", "", float(value)) for name, value in load.items()),
         ]
 
+    def reads_ledger(self, name: str) -> bool:
+        """Test whether `credential` reads the ledger: it holds the delegations of agents."""
+        return self.proxy.policy.budget_of(name) is None
+
     def credential(self, users: Users, name: str) -> Verifier | ByCertificate | None:
         """Return the login method of a user, or None if it may not log in."""
         user = users.get(name)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from decimal import Decimal
+from functools import lru_cache
 from io import BytesIO
 from math import isfinite
 from typing import Any
@@ -37,7 +38,7 @@ class HttpReply:
     is_charged: bool = False
 
 
-def choose_format(accept: str, offered: Sequence[str] = FORMATS) -> str:
+def choose_format(accept: str, offered: tuple[str, ...] = FORMATS) -> str:
     """Return the media type that an Accept header prefers. Raises `Problem` if there is none.
 
     A type that needs an extra is refused with the name of the extra, before anything is charged.
@@ -45,15 +46,22 @@ def choose_format(accept: str, offered: Sequence[str] = FORMATS) -> str:
     >>> choose_format("text/html, text/*;q=0.5"), choose_format("")
     ('text/csv', 'application/json')
     """
-    ranked = sorted(_accepted_types(accept or "*/*"), reverse=True)
-    for _, accepted in ranked:
+    media_type = _preferred_type(accept, offered)
+    if media_type is None:
+        fix = f"Accept one of {', '.join(offered)}."
+        raise Problem(406, "accept", "The server has no such format.", fix=fix)
+    _require_extra(media_type)
+    return media_type
+
+
+@lru_cache(maxsize=64)
+def _preferred_type(accept: str, offered: tuple[str, ...]) -> str | None:
+    for _, accepted in sorted(_accepted_types(accept or "*/*"), reverse=True):
         for media_type in offered:
             family = f"{media_type.partition('/')[0]}/*"
             if accepted in (media_type, family, "*/*"):
-                _require_extra(media_type)
                 return media_type
-    fix = f"Accept one of {', '.join(offered)}."
-    raise Problem(406, "accept", "The server has no such format.", fix=fix)
+    return None
 
 
 def _accepted_types(accept: str) -> Iterator[tuple[float, str]]:

@@ -6,15 +6,15 @@ direct a name to it. SECURITY.md S31.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from dpsql.model.dataclass import dataclass
-from dpsql.systems.web.json_api import as_response, problem_reply
+from dpsql.model.dataclass import dataclass, field
+from dpsql.systems.web.json_api import Endpoint, as_response, problem_reply
 from dpsql.systems.web.problems import Problem
 
 if TYPE_CHECKING:
@@ -41,6 +41,8 @@ class Guard:
     application: ASGIApp
     scheme: str
     hosts: frozenset[str]
+    direct: Mapping[tuple[str, str], ASGIApp] = field(default_factory=dict)
+    """Applications by method and whole path, which need no search among the routes."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or refuse it before anything else is read."""
@@ -53,7 +55,7 @@ class Guard:
             await send(message)
 
         problem = self.refuse(scope["headers"])
-        application = self.application
+        application = self.direct.get((scope["method"], scope["path"]), self.application)
         if problem is not None:
             application = as_response(problem_reply(problem))
         await application(scope, receive, send_guarded)
@@ -72,12 +74,13 @@ class Guard:
             title = "The body has two lengths."
             return Problem(400, "bad-body", title, headers={"connection": "close"})
         named = [value.decode("latin-1").lower() for name, value in headers if name == b"host"]
+        if not named:
+            return Problem(400, "host", "The request has no header Host.")
         if len(named) != 1 or named[0] not in self.hosts:
             fix = "Use the address of the server, or let its owner add --http-name."
             return Problem(421, "host", "This server has another name.", fix=fix)
-        origins = [value.decode("latin-1") for name, value in headers if name == b"origin"]
-        own = {f"{self.scheme}://{host}" for host in self.hosts}
-        if any(origin.lower() not in own for origin in origins):
+        origins = [value.decode("latin-1").lower() for name, value in headers if name == b"origin"]
+        if origins and not {f"{self.scheme}://{host}" for host in self.hosts}.issuperset(origins):
             return Problem(403, "origin", "Pages of other origins may ask nothing.")
         return None
 
@@ -85,7 +88,13 @@ class Guard:
 def guarded_app(routes: Sequence[BaseRoute], scheme: str, hosts: frozenset[str]) -> Guard:
     """Return all routes behind the guard."""
     handlers: dict[Any, Any] = {HTTPException: _no_route}
-    return Guard(Starlette(routes=routes, exception_handlers=handlers), scheme, hosts)
+    application = Starlette(routes=routes, exception_handlers=handlers)
+    direct: dict[tuple[str, str], ASGIApp] = {
+        (each.route.method, each.route.path): each
+        for each in (getattr(route, "endpoint", None) for route in routes)
+        if isinstance(each, Endpoint) and "{" not in each.route.path
+    }
+    return Guard(application, scheme, hosts, direct)
 
 
 async def _no_route(_request: Request, error: Exception) -> Response:

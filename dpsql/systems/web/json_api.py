@@ -71,7 +71,7 @@ DOOR = "http"
 PYTHON = "dpsql-python"
 """User agent of `dpsql.connect`, whose messages speak of Python."""
 _LONGEST_CLIENT = 200
-_Handle: TypeAlias = Callable[[Caller, HttpRequest, str], Awaitable[HttpReply | StreamingResponse]]
+_Handle: TypeAlias = Callable[[Caller, HttpRequest, str], Awaitable[HttpReply | Response]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +162,7 @@ class JsonApi:
 
     async def _query(
         self, caller: Caller, request: HttpRequest, media_type: str
-    ) -> HttpReply | StreamingResponse:
+    ) -> HttpReply | Response:
         body, key = await read_body(request), request.headers.get("idempotency-key")
         same = (caller.analyst, caller.words, media_type, body)
         if key is None:
@@ -177,7 +177,7 @@ class JsonApi:
         events = _Events()
         reply = await self._answer(caller, question, key, media_type, events)
         if events.is_lasting:
-            self.repeats.put(stamp, same, RepeatedReply(reply, events.receipt))
+            self.repeats.put(stamp, same, RepeatedReply(as_response(reply), events.receipt))
         return reply
 
     async def _answer(

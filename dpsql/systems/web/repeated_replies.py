@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
+from starlette.responses import Response
+
 from dpsql.model.bounded_cache import BoundedCache
 from dpsql.model.dataclass import dataclass
 from dpsql.model.vocabulary import Receipt
-from dpsql.systems.web.answer_formats import HttpReply
 
 MOST_BYTES = 1 << 24
 """Maximum number of bytes of all replies."""
@@ -22,9 +23,9 @@ MOMENT = 0.005
 
 @dataclass(frozen=True, slots=True)
 class RepeatedReply:
-    """A reply, and the receipt for the log."""
+    """A reply as it is sent, and the receipt for the log."""
 
-    reply: HttpReply
+    reply: Response
     receipt: Receipt | None
 
 
@@ -32,7 +33,7 @@ class RepeatedReplies:
     """Replies under one stamp: those under another one are never sent again.
 
     >>> replies = RepeatedReplies()
-    >>> replies.put(1, "key", RepeatedReply(HttpReply(200, "text/csv", b"n"), None))
+    >>> replies.put(1, "key", RepeatedReply(Response(b"n"), None))
     >>> replies.get(1, "key") is not None, replies.get(2, "key"), replies.get(None, "key")
     (True, None, None)
     """

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from starlette.requests import ClientDisconnect
+
 from dpsql.interfaces.dbapi.dbapi_errors import ProgrammingError
 from dpsql.interfaces.dbapi.statement_options import StatementOptions
 from dpsql.interfaces.shown_intervals import PLAIN, show_answer
@@ -169,10 +171,15 @@ async def read_body(request: HttpRequest) -> bytes:
     body = bytearray()
     try:
         async with asyncio.timeout(BODY_SECONDS):
-            async for chunk in request.stream():
-                body += chunk
+            is_open = True
+            while is_open:
+                message = await request.receive()
+                if message["type"] == "http.disconnect":
+                    raise ClientDisconnect
+                body += message.get("body", b"")
                 if len(body) > MOST_BYTES:
                     raise Problem(413, "body-size", f"The body is larger than {MOST_BYTES} bytes.")
+                is_open = message.get("more_body", False)
     except TimeoutError:
         raise Problem(
             408, "slow-body", f"The body did not arrive within {BODY_SECONDS:g} s."
