@@ -16,6 +16,7 @@ from threading import Event, Thread
 from typing import Any, Unpack
 from urllib.parse import quote, unquote, urlsplit
 
+from dpsql.dialects.statements.commands import Listing
 from dpsql.dialects.statements.statement_table import read_listing
 from dpsql.engines import Stop
 from dpsql.engines.process import SLICE_SECONDS
@@ -178,8 +179,7 @@ class HttpConnection(Connection):
         """Return the answer to one request. `stop` cancels it on the server."""
         wish = read_listing(request.sql)
         if wish is not None:
-            table = f"/{quote('.'.join(wish.table), safe='')}" if wish.table else ""
-            return self._read(f"/v1/tables{table}")
+            return self._listed(wish)
         name, server = secrets.token_hex(16), self._server
         body = {**question_of(request), "id": name}
         document = _wait(
@@ -188,6 +188,11 @@ class HttpConnection(Connection):
             lambda: server.send_twice("POST", "/v1/cancel", {"id": name}),
         )
         return read_answer(document, self.analyst)
+
+    def _listed(self, wish: Listing) -> Answer:
+        """Return what the server lists, also for `tables` and `columns` of the base class."""
+        table = f"/{quote('.'.join(wish.table), safe='')}" if wish.table else ""
+        return self._read(f"/v1/tables{table}")
 
     def budget(self) -> Cursor:
         return self.cursor().take(self._read("/v1/budget"))
