@@ -8,20 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
+from dpsql.model import tree
 from dpsql.model.dataclass import dataclass
 from dpsql.model.intervals import EVERYTHING, Facts, Interval, lattice
-from dpsql.model.tree import (
-    AggregateCall,
-    Call,
-    Cast,
-    Expression,
-    Kind,
-    Literal,
-    Ref,
-    SqlType,
-    Value,
-    WindowCall,
-)
+from dpsql.model.tree import SqlType, Value
 
 Types: TypeAlias = "tuple[SqlType, ...]"
 Args: TypeAlias = "tuple[Facts, ...]"
@@ -75,7 +65,7 @@ class Function:
     image: Callable[[Args, SqlType, Interval, int], Domain] = lambda _args, kind, interval, limit: (
         lattice(kind, interval, limit)
     )
-    accepts: Callable[[tuple[Expression, ...]], bool] = lambda _args: True
+    accepts: Callable[[tuple[tree.Expression, ...]], bool] = lambda _args: True
     called: tuple[int, int | None] | None = None
 
 
@@ -90,7 +80,7 @@ def never(_args: Args) -> bool:
 
 
 def fixed(
-    result: SqlType, *kinds: frozenset[Kind], least: int | None = None
+    result: SqlType, *kinds: frozenset[tree.Kind], least: int | None = None
 ) -> Callable[[Types], SqlType | None]:
     """Return a rule: this result type if all arguments, or at least `least`, have these kinds."""
     fewest = len(kinds) if least is None else least
@@ -109,18 +99,23 @@ def constant(interval: Interval) -> Callable[[Args, SqlType], Interval]:
     return lambda _args, _type: interval
 
 
-def value_at(args: tuple[Expression, ...], position: int) -> Value:
+def value_at(args: tuple[tree.Expression, ...], position: int) -> Value:
     """Return the constant at a position; None if it is missing or no literal."""
     arg = args[position] if position < len(args) else None
-    return arg.value if isinstance(arg, Literal) else None
+    return arg.value if isinstance(arg, tree.Literal) else None
 
 
-def type_at(args: tuple[Expression, ...], position: int) -> SqlType | None:
+def type_at(args: tuple[tree.Expression, ...], position: int) -> SqlType | None:
     """Return the type of the argument at a position; None where it has no type of its own."""
     match args[position]:
-        case Literal(type=kind) | Ref(type=kind) | Call(type=kind) | Cast(type=kind):
+        case (
+            tree.Literal(type=kind)
+            | tree.Ref(type=kind)
+            | tree.Call(type=kind)
+            | tree.Cast(type=kind)
+        ):
             return kind
-        case AggregateCall(type=kind) | WindowCall(type=kind):
+        case tree.AggregateCall(type=kind) | tree.WindowCall(type=kind):
             return kind
         case _:
             return None
@@ -136,12 +131,12 @@ def raising(_args: Args, _kind: SqlType) -> bool:
     return True
 
 
-def literal_at(*positions: int) -> Callable[[tuple[Expression, ...]], bool]:
+def literal_at(*positions: int) -> Callable[[tuple[tree.Expression, ...]], bool]:
     """Return a test that arguments at these positions, if given, are literals other than NULL."""
 
-    def accepts(args: tuple[Expression, ...]) -> bool:
+    def accepts(args: tuple[tree.Expression, ...]) -> bool:
         return all(
-            isinstance(arg, Literal) and arg.value is not None
+            isinstance(arg, tree.Literal) and arg.value is not None
             for position, arg in enumerate(args)
             if position in positions
         )
@@ -149,8 +144,8 @@ def literal_at(*positions: int) -> Callable[[tuple[Expression, ...]], bool]:
     return accepts
 
 
-NUMBERS = frozenset({Kind.INTEGER, Kind.DECIMAL, Kind.DOUBLE})
-WHOLE = frozenset({Kind.INTEGER})
-TEXT = frozenset({Kind.VARCHAR})
-TEMPORAL = frozenset({Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMPTZ})
-TRUTH = frozenset({Kind.BOOLEAN, Kind.NULL})
+NUMBERS = frozenset({tree.Kind.INTEGER, tree.Kind.DECIMAL, tree.Kind.DOUBLE})
+WHOLE = frozenset({tree.Kind.INTEGER})
+TEXT = frozenset({tree.Kind.VARCHAR})
+TEMPORAL = frozenset({tree.Kind.DATE, tree.Kind.TIMESTAMP, tree.Kind.TIMESTAMPTZ})
+TRUTH = frozenset({tree.Kind.BOOLEAN, tree.Kind.NULL})

@@ -15,27 +15,11 @@ from typing import Any, assert_never
 from uuid import UUID
 
 from dpsql.ledgers import Ceiling, Inquiry
+from dpsql.model import vocabulary
 from dpsql.model.calendars import read_calendar
 from dpsql.model.origins import MeasuredColumns
 from dpsql.model.periods import ChargedPeriods
-from dpsql.model.vocabulary import (
-    ApproximateEvent,
-    BoundedRangeEvent,
-    Event,
-    EventPart,
-    Fact,
-    FactKind,
-    Loss,
-    Mechanism,
-    Neighbours,
-    Noise,
-    NoiseEvent,
-    Noisy,
-    Norm,
-    SelectionEvent,
-    Sensitivity,
-    Voucher,
-)
+from dpsql.model.vocabulary import Event, Fact, FactKind, Loss, Noisy, SelectionEvent, Voucher
 
 _ANSWER_FORMAT = b"\x01"
 _COMPRESSION = 1
@@ -68,9 +52,9 @@ def decode_event(text: str) -> Event:
     return Event(tuple(_decode_part(part) for part in json.loads(text)))
 
 
-def _encode_part(part: EventPart) -> dict[str, Any]:
+def _encode_part(part: vocabulary.EventPart) -> dict[str, Any]:
     match part:
-        case NoiseEvent(noise=noise, sensitivity=sensitivity):
+        case vocabulary.NoiseEvent(noise=noise, sensitivity=sensitivity):
             return {
                 "part": "noise",
                 "mechanism": noise.mechanism.value,
@@ -81,14 +65,18 @@ def _encode_part(part: EventPart) -> dict[str, Any]:
                 "upper": sensitivity.upper,
                 "neighbours": sensitivity.neighbours.value,
                 **({"alone": True} if sensitivity.alone else {}),
-                **({} if sensitivity.norm is Norm.MAX else {"norm": sensitivity.norm.value}),
+                **(
+                    {}
+                    if sensitivity.norm is vocabulary.Norm.MAX
+                    else {"norm": sensitivity.norm.value}
+                ),
                 **({"together": sensitivity.together} if sensitivity.together > 1 else {}),
             }
         case SelectionEvent(delta=delta):
             return {"part": "selection", "delta": _ratio(delta)}
-        case BoundedRangeEvent(epsilon=epsilon, rounds=rounds):
+        case vocabulary.BoundedRangeEvent(epsilon=epsilon, rounds=rounds):
             return {"part": "bounded range", "epsilon": _ratio(epsilon), "rounds": rounds}
-        case ApproximateEvent(epsilon=epsilon, delta=delta, rounds=rounds):
+        case vocabulary.ApproximateEvent(epsilon=epsilon, delta=delta, rounds=rounds):
             return {
                 "part": "approximate",
                 "epsilon": _ratio(epsilon),
@@ -99,30 +87,30 @@ def _encode_part(part: EventPart) -> dict[str, Any]:
             assert_never(part)
 
 
-def _decode_part(part: dict[str, Any]) -> EventPart:
+def _decode_part(part: dict[str, Any]) -> vocabulary.EventPart:
     match part["part"]:
         case "noise":
             scale, delta = Fraction(part["scale"]), Fraction(part["delta"])
-            neighbours = Neighbours(part["neighbours"])
-            return NoiseEvent(
-                Noise(Mechanism(part["mechanism"]), scale, delta),
-                Sensitivity(
+            neighbours = vocabulary.Neighbours(part["neighbours"])
+            return vocabulary.NoiseEvent(
+                vocabulary.Noise(vocabulary.Mechanism(part["mechanism"]), scale, delta),
+                vocabulary.Sensitivity(
                     part["l0"],
                     part["lower"],
                     part["upper"],
                     neighbours,
                     alone=part.get("alone", False) is True,
-                    norm=Norm(part.get("norm", Norm.MAX)),
+                    norm=vocabulary.Norm(part.get("norm", vocabulary.Norm.MAX)),
                     together=part.get("together", 1),
                 ),
             )
         case "selection":
             return SelectionEvent(Fraction(part["delta"]))
         case "bounded range":
-            return BoundedRangeEvent(Fraction(part["epsilon"]), part["rounds"])
+            return vocabulary.BoundedRangeEvent(Fraction(part["epsilon"]), part["rounds"])
         case "approximate":
             epsilon, delta = Fraction(part["epsilon"]), Fraction(part["delta"])
-            return ApproximateEvent(epsilon, delta, part["rounds"])
+            return vocabulary.ApproximateEvent(epsilon, delta, part["rounds"])
         case other:
             raise ValueError(f"no event has a part called {other}")
 
@@ -352,7 +340,7 @@ def _encode_origin(origin: MeasuredColumns) -> dict[str, Any]:
 
 def _decode_origin(read: dict[str, Any]) -> MeasuredColumns:
     noises = (
-        Noise(Mechanism(law), Fraction(scale), Fraction(delta))
+        vocabulary.Noise(vocabulary.Mechanism(law), Fraction(scale), Fraction(delta))
         for law, scale, delta in read["noises"]
     )
     along = tuple(read.get("along", ()))

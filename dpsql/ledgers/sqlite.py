@@ -73,8 +73,8 @@ class StoredLedger(StoredRecords):
     ) -> None:
         payloads = [(name, encode_answer(each)) for name, each in ((query_id, answer), *more)]
         with self._writing() as book:
-            for each in payloads:
-                book.append_answer(*each)
+            for name, payload in payloads:
+                book.append_answer(name, payload)
 
     def refresh(self) -> int:
         with self._writing() as book:

@@ -18,19 +18,13 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TypeAlias, cast
 
 from dpsql.compiler.plan.conditions import TRUE, required
-from dpsql.model import algebra
+from dpsql.model import algebra, tree
 from dpsql.model.dataclass import dataclass, field, replace
 from dpsql.model.ticking import tick
-from dpsql.model.tree import (
-    AggregateCall,
-    Expression,
-    JoinKind,
-    Ref,
-    WindowCall,
-)
+from dpsql.model.tree import AggregateCall, WindowCall
 from dpsql.model.walk import both, composed, map_inputs
 
-Columns: TypeAlias = Mapping[int, Expression]
+Columns: TypeAlias = Mapping[int, tree.Expression]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +35,10 @@ class FlatRows:
     """
 
     sources: tuple[algebra.Relation, ...]
-    conditions: tuple[Expression, ...]
+    conditions: tuple[tree.Expression, ...]
     columns: Columns
 
-    def plus(self, *conditions: Expression) -> FlatRows:
+    def plus(self, *conditions: tree.Expression) -> FlatRows:
         """Return the rows for which these conditions are true too."""
         return replace(self, conditions=(*self.conditions, *conditions))
 
@@ -53,7 +47,7 @@ class _TooLong(Exception):
     """A formula over the columns of sources would be too long."""
 
 
-def _over(expression: Expression, columns: Columns) -> Expression:
+def _over(expression: tree.Expression, columns: Columns) -> tree.Expression:
     below = composed(expression, columns)
     if below is None:
         raise _TooLong
@@ -106,9 +100,9 @@ class Flattener:
                 below = self.flat(relation.input)
                 columns = {item.field.id: _over(item.expression, below.columns) for item in items}
                 return replace(below, columns=columns)
-            case algebra.Join(kind=JoinKind.INNER | JoinKind.CROSS):
+            case algebra.Join(kind=tree.JoinKind.INNER | tree.JoinKind.CROSS):
                 return self._inner(relation)
-            case algebra.Join(kind=JoinKind.LEFT):
+            case algebra.Join(kind=tree.JoinKind.LEFT):
                 return self._left(relation)
             case algebra.Match():
                 return self._match(relation)
@@ -132,15 +126,15 @@ class Flattener:
     def _left(self, join: algebra.Join) -> FlatRows:
         left, right = self.flat(join.left), self.flat(join.right)
         there, columns = self.rows(right), right.columns
-        if not all(isinstance(column, Ref) for column in columns.values()):
+        if not all(isinstance(column, tree.Ref) for column in columns.values()):
             there = self.relation(join.right)
             columns = {column.id: column.ref for column in join.right.fields}
         columns = {**left.columns, **columns}
-        condition: Expression = TRUE
+        condition: tree.Expression = TRUE
         if join.condition is not None:
             sides = self.present((*left.sources, *right.sources))
             condition = both(required((_over(join.condition, columns),), sides)) or TRUE
-        padded = algebra.Join(self._product(left.sources), there, JoinKind.LEFT, condition)
+        padded = algebra.Join(self._product(left.sources), there, tree.JoinKind.LEFT, condition)
         return FlatRows((padded,), left.conditions, columns)
 
     def _match(self, match: algebra.Match) -> FlatRows:
@@ -184,7 +178,7 @@ class Flattener:
     def _product(self, sources: tuple[algebra.Relation, ...]) -> algebra.Relation:
         first, *others = sorted(sources, key=self.written) if len(sources) > 1 else sources
         for other in others:
-            first = algebra.Join(first, other, JoinKind.CROSS, None)
+            first = algebra.Join(first, other, tree.JoinKind.CROSS, None)
         return first
 
     def present(self, sources: Iterable[algebra.Relation]) -> frozenset[int]:

@@ -28,30 +28,11 @@ from dpsql.compiler.track.units import (
     attach_unit,
     names_of,
 )
-from dpsql.model import algebra
+from dpsql.model import algebra, tree
 from dpsql.model.algebra import Window
 from dpsql.model.comparisons import against_constant
 from dpsql.model.errors import Reason, Refused
-from dpsql.model.tree import (
-    DOUBLE,
-    INTEGER,
-    NULL,
-    TIMESTAMP,
-    VARCHAR,
-    AggregateCall,
-    Cast,
-    Expression,
-    Frame,
-    Kind,
-    Literal,
-    Ref,
-    SortKey,
-    Span,
-    Star,
-    WindowCall,
-    decimal,
-    when,
-)
+from dpsql.model.tree import DOUBLE, NULL
 from dpsql.model.vocabulary import Fact, Policy
 from dpsql.model.walk import conjuncts, refs
 
@@ -86,17 +67,17 @@ BY_PEERS = frozenset("rank dense_rank percent_rank cume_dist".split())
 """Window functions that treat equal rows alike."""
 
 
-def unit_keys(keys: Iterable[Expression], source: Private) -> tuple[Anchor, ...]:
+def unit_keys(keys: Iterable[tree.Expression], source: Private) -> tuple[Anchor, ...]:
     """Return the keys that are a unit or belong to one, by column identity only."""
     anchors = {a.id: a for a in source.anchors}
-    return tuple(anchors[k.id] for k in keys if isinstance(k, Ref) and k.id in anchors)
+    return tuple(anchors[k.id] for k in keys if isinstance(k, tree.Ref) and k.id in anchors)
 
 
-def name_unit(keys: Iterable[Expression], source: Private) -> frozenset[Fact] | None:
+def name_unit(keys: Iterable[tree.Expression], source: Private) -> frozenset[Fact] | None:
     """Return the facts by which rows that agree on the keys are of one unit; None if there are
     none.
     """
-    columns = {key.id for key in keys if isinstance(key, Ref)}
+    columns = {key.id for key in keys if isinstance(key, tree.Ref)}
     if any(a.id in columns for a in source.anchors):
         return frozenset()
     said = [
@@ -107,13 +88,13 @@ def name_unit(keys: Iterable[Expression], source: Private) -> frozenset[Fact] | 
     return min(said, key=len, default=None)
 
 
-def require_present(keys: Iterable[Expression], source: Private) -> None:
+def require_present(keys: Iterable[tree.Expression], source: Private) -> None:
     """Raise `Refused` for a group by a `same_unit` column that may be NULL: its NULL group would
     mix units.
     """
     beside = {t.ids[0] for t in source.together if t.beside and t.nullable}
     for key in keys:
-        if isinstance(key, Ref) and key.id in beside:
+        if isinstance(key, tree.Ref) and key.id in beside:
             name = next(f.name for f in source.relation.fields if f.id == key.id)
             fix = f"Add the condition {name} IS NOT NULL."
             what = f"a group for {name}, which NULL makes one of many people"
@@ -139,7 +120,7 @@ def aggregate_within(
             replace(a, id=item.field.id)
             for item in keys
             for a in rows.anchors
-            if isinstance(item.expression, Ref) and a.id == item.expression.id
+            if isinstance(item.expression, tree.Ref) and a.id == item.expression.id
         ),
         unique={},
         ranks={},
@@ -164,7 +145,9 @@ def aggregate_within(
 
 def _one_zero(item: algebra.Item, rows: Private) -> algebra.Item:
     """Return a key with 0.0 for -0.0 too; keys that identify rows stay unchanged."""
-    if isinstance(item.expression, Ref) and any(a.id == item.expression.id for a in rows.anchors):
+    if isinstance(item.expression, tree.Ref) and any(
+        a.id == item.expression.id for a in rows.anchors
+    ):
         return item
     return replace(item, expression=zeroed(item.expression))
 
@@ -187,13 +170,13 @@ def _rows_of_unit(rows: Private) -> int | None:
     return rows.declared.rows_per_group if most is None else most
 
 
-def _is_unit(expression: Expression, rows: Private, policy: Policy) -> bool:
-    return isinstance(expression, Ref) and any(
+def _is_unit(expression: tree.Expression, rows: Private, policy: Policy) -> bool:
+    return isinstance(expression, tree.Ref) and any(
         a.id == expression.id and a.table == policy.unit.table for a in rows.anchors
     )
 
 
-def in_any_order(call: AggregateCall) -> AggregateCall:
+def in_any_order(call: tree.AggregateCall) -> tree.AggregateCall:
     """Return an aggregate that does not depend on the order in which the engine reads the rows.
 
     Raises `Refused` for an aggregate that is not known to be the same in every order.
@@ -205,49 +188,51 @@ def in_any_order(call: AggregateCall) -> AggregateCall:
     picks = call.function not in MOMENTS | {"sum", "avg"}
     call = replace(call, args=tuple(map(zeroed, args)) if picks else args)
     summed = call.function in MOMENTS or any(
-        not isinstance(a, Star) and type_of(a).kind is Kind.DOUBLE for a in call.args
+        not isinstance(a, tree.Star) and type_of(a).kind is tree.Kind.DOUBLE for a in call.args
     )
     if call.function in ORDER_FREE and not (summed and call.function not in EXTREMES):
         return call
     if call.function not in ORDER_FREE | BY_ORDER:
         raise _per_unit(f"{call.function.upper()} within one unit", call.span)
     # Sums of DOUBLE depend on their order in the last digits, and that on other units' rows.
-    ties = tuple(SortKey(arg) for arg in call.args if not isinstance(arg, Literal))
+    ties = tuple(tree.SortKey(arg) for arg in call.args if not isinstance(arg, tree.Literal))
     return replace(call, order_by=call.order_by + ties)
 
 
-def zeroed(expression: Expression) -> Expression:
+def zeroed(expression: tree.Expression) -> tree.Expression:
     """Return a DOUBLE expression without -0.0, since the choice between 0.0 and -0.0 depends on the
     order of rows. Other types are unchanged.
     """
-    if isinstance(expression, Star) or type_of(expression).kind is not Kind.DOUBLE:
+    if isinstance(expression, tree.Star) or type_of(expression).kind is not tree.Kind.DOUBLE:
         return expression
-    zero = Literal(0.0, DOUBLE)
-    return when(expression.eq(zero), zero, expression)
+    zero = tree.Literal(0.0, DOUBLE)
+    return tree.when(expression.eq(zero), zero, expression)
 
 
-def guarded(function: str, arg: Expression, span: Span) -> Expression:
+def guarded(function: str, arg: tree.Expression, span: tree.Span) -> tree.Expression:
     """Convert an argument so that its aggregate over one unit's rows cannot fail; NULL if out of
     range.
     """
-    if isinstance(arg, Star):
+    if isinstance(arg, tree.Star):
         return arg
     match type_of(arg).kind:
         case _ if function == "mad":
-            return Cast(arg, DOUBLE, safe=True)
-        case Kind.DATE if function in BETWEEN_DAYS:
-            return Cast(arg, TIMESTAMP, safe=True)
-        case Kind.INTEGER if function in ("sum", "avg"):
-            return Cast(arg, INTEGER, safe=True)
-        case Kind.DECIMAL if function in ("sum", "avg") and type_of(arg).precision > SAFE_DIGITS:
+            return tree.Cast(arg, DOUBLE, safe=True)
+        case tree.Kind.DATE if function in BETWEEN_DAYS:
+            return tree.Cast(arg, tree.TIMESTAMP, safe=True)
+        case tree.Kind.INTEGER if function in ("sum", "avg"):
+            return tree.Cast(arg, tree.INTEGER, safe=True)
+        case tree.Kind.DECIMAL if (
+            function in ("sum", "avg") and type_of(arg).precision > SAFE_DIGITS
+        ):
             if type_of(arg).scale > SAFE_DIGITS - 9:
                 raise _per_unit(f"{function.upper()} of {type_of(arg)} within one unit", span)
-            return Cast(arg, decimal(SAFE_DIGITS, type_of(arg).scale), safe=True)
+            return tree.Cast(arg, tree.decimal(SAFE_DIGITS, type_of(arg).scale), safe=True)
         case _:
             return arg
 
 
-def _per_unit(construct: str, span: Span, fix: str = "", **more: str) -> Refused:
+def _per_unit(construct: str, span: tree.Span, fix: str = "", **more: str) -> Refused:
     facts = {"fix": fix, **more} if fix else more
     return Refused(Reason.UNSUPPORTED_PRIVATE_OPERATOR, span, construct=construct, **facts)
 
@@ -287,7 +272,7 @@ ONE = Before(frozenset(), 1, DeclaredLimits(1, 1, 1))
 """The whole of a unit as a single part."""
 
 
-def _parted(call: WindowCall, rows: Private, fixed: frozenset[int]) -> Before | None:
+def _parted(call: tree.WindowCall, rows: Private, fixed: frozenset[int]) -> Before | None:
     """Return the parts of a unit's rows in a partition: one, or one for each earlier row; None if
     unknown.
     """
@@ -298,13 +283,15 @@ def _parted(call: WindowCall, rows: Private, fixed: frozenset[int]) -> Before | 
     return min(parts, key=lambda before: (before.rows is None, before.rows), default=None)
 
 
-def _by_unit(call: WindowCall, unit: Ref, rows: Private, policy: Policy) -> WindowCall:
+def _by_unit(
+    call: tree.WindowCall, unit: tree.Ref, rows: Private, policy: Policy
+) -> tree.WindowCall:
     if any(_is_unit(key, rows, policy) for key in call.partition_by):
         return call
     return replace(call, partition_by=(*call.partition_by, unit))
 
 
-def _settled(call: WindowCall, rows: Private) -> WindowCall:
+def _settled(call: tree.WindowCall, rows: Private) -> tree.WindowCall:
     """Return the window function with an order that leaves no choice to the engine."""
     by_rows = call.frame is not None and call.frame.unit == "ROWS"
     _check_constants(call)
@@ -315,11 +302,15 @@ def _settled(call: WindowCall, rows: Private) -> WindowCall:
         here = {f.id for f in rows.relation.fields}
         single = [n for n, u in sorted(rows.unique.items()) if n in here and u.settling is not None]
         rest = [f for f in rows.relation.fields if not single or f.id == single[0]]
-        ties = tuple(_tie(f) for f in rest if f.ref not in written or f.type.kind is Kind.DOUBLE)
+        ties = tuple(
+            _tie(f) for f in rest if f.ref not in written or f.type.kind is tree.Kind.DOUBLE
+        )
         call = replace(call, order_by=call.order_by + ties)
     if call.function in BY_POSITION:
         return call
-    exact = all(isinstance(a, Star) or type_of(a).kind is not Kind.DOUBLE for a in call.args)
+    exact = all(
+        isinstance(a, tree.Star) or type_of(a).kind is not tree.Kind.DOUBLE for a in call.args
+    )
     if call.function not in ORDER_FREE - MOMENTS or not (exact or call.function in EXTREMES):
         fix = "Cast the argument to DECIMAL: sums of DOUBLE depend on the order of rows."
         raise _per_unit(f"{call.function.upper()} OVER of this type in one unit", call.span, fix)
@@ -327,13 +318,15 @@ def _settled(call: WindowCall, rows: Private) -> WindowCall:
     return replace(call, args=tuple(args))
 
 
-def _tie(column: algebra.Field) -> SortKey:
+def _tie(column: algebra.Field) -> tree.SortKey:
     """Return a column as the last sort key; as text it distinguishes 0.0 from -0.0."""
     ref = column.ref
-    return SortKey(Cast(ref, VARCHAR) if column.type.kind is Kind.DOUBLE else ref)
+    return tree.SortKey(
+        tree.Cast(ref, tree.VARCHAR) if column.type.kind is tree.Kind.DOUBLE else ref
+    )
 
 
-def _check_constants(call: WindowCall) -> None:
+def _check_constants(call: tree.WindowCall) -> None:
     """Refuse offsets that are not positive constants, distances of GROUPS, and distances along
     anything but exact numbers, which dialects print so that no row makes them fail.
     """
@@ -344,21 +337,23 @@ def _check_constants(call: WindowCall) -> None:
         return
     counts = call.args if call.function == "ntile" else call.args[1:2]
     for arg in counts:
-        if not (isinstance(arg, Literal) and type(arg.value) is int and 0 < arg.value < MAX_OFFSET):
+        if not (
+            isinstance(arg, tree.Literal) and type(arg.value) is int and 0 < arg.value < MAX_OFFSET
+        ):
             raise _per_unit(f"{call.function.upper()} with this offset within one unit", call.span)
     for arg in call.args[2:]:
-        if isinstance(arg, Star) or type_of(arg) not in (call.type, NULL):
+        if isinstance(arg, tree.Star) or type_of(arg) not in (call.type, NULL):
             raise _per_unit(f"{call.function.upper()} with a default of another type", call.span)
 
 
-def _has_places(frame: Frame, order: tuple[SortKey, ...]) -> bool:
+def _has_places(frame: tree.Frame, order: tuple[tree.SortKey, ...]) -> bool:
     """Test whether distances of a frame are rows, or differences of exact numbers."""
-    exact = (Kind.INTEGER, Kind.DECIMAL)
+    exact = (tree.Kind.INTEGER, tree.Kind.DECIMAL)
     along = frame.unit == "RANGE" and all(type_of(k.expression).kind in exact for k in order)
     return frame.unit == "ROWS" or along
 
 
-def cut_by_rank(source: Private, predicate: Expression) -> Private:
+def cut_by_rank(source: Private, predicate: tree.Expression) -> Private:
     """Limit rows by a row number of at most k within their unit, or its part: no part has more than
     k.
     """
@@ -387,10 +382,10 @@ def _cut(source: Private, parts: Before, most: int) -> Private:
     return replace(source, max_rows=proved, determined=determined, declared=declared)
 
 
-def _rank_limit(predicate: Expression) -> tuple[int, int]:
+def _rank_limit(predicate: tree.Expression) -> tuple[int, int]:
     """Return a column and its greatest value for which a condition is true; else no column."""
     match against_constant(predicate):
-        case ("eq" | "le" | "lt" as name, Ref(id=rank), Literal(value=int() as most)):
+        case ("eq" | "le" | "lt" as name, tree.Ref(id=rank), tree.Literal(value=int() as most)):
             if isinstance(most, bool) or most < 1:
                 return _NO_RANK
             return rank, {"eq": 1, "le": most, "lt": max(1, most - 1)}[name]

@@ -18,19 +18,12 @@ from dpsql.compiler.infer.column_facts import PublicData
 from dpsql.compiler.kernel.kernel import Kernel
 from dpsql.compiler.plan.private_plan import PrivateBlock, Tracked
 from dpsql.compiler.resolve.scopes import Identities
-from dpsql.compiler.track import join_order, per_unit, same_unit_columns, set_operations
+from dpsql.compiler.track import join_order, joins, per_unit, same_unit_columns, set_operations
 from dpsql.compiler.track.asked_groups import only_asked
 from dpsql.compiler.track.blocks import Blocks, filtered, projected, still_padded
 from dpsql.compiler.track.grouping_sets import from_finest, one_by_one, sums_up
 from dpsql.compiler.track.join_order import counted
-from dpsql.compiler.track.joins import (
-    compared_columns,
-    join_public,
-    join_units,
-    match_units,
-    padded,
-    with_join_conditions,
-)
+from dpsql.compiler.track.joins import join_public, join_units
 from dpsql.compiler.track.listed_values import of_different_values
 from dpsql.compiler.track.pairs import Pairs
 from dpsql.compiler.track.public_queries import PublicQueries
@@ -39,6 +32,7 @@ from dpsql.compiler.track.repeatable import is_repeatable
 from dpsql.compiler.track.table_scans import private_scan, require_one_person
 from dpsql.compiler.track.uniqueness import key_within, keys_of
 from dpsql.compiler.track.units import Growth, Private, attach_unit, is_small, require_small
+from dpsql.model import tree
 from dpsql.model.algebra import (
     Again,
     Aggregate,
@@ -68,16 +62,10 @@ from dpsql.model.dataclass import dataclass, field, replace
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.renumber import renumbered
 from dpsql.model.row_notices import Withheld
-from dpsql.model.tree import (
-    NOWHERE,
-    JoinKind,
-    Ref,
-    Span,
-)
 from dpsql.model.vocabulary import Policy
 from dpsql.model.walk import inputs, map_inputs, relations
 
-Frequency: TypeAlias = Callable[[Relation, tuple[Ref, ...]], int]
+Frequency: TypeAlias = Callable[[Relation, tuple[tree.Ref, ...]], int]
 DomainOf: TypeAlias = Callable[[PrivateBlock], Domain | None]
 
 
@@ -248,14 +236,14 @@ class _Tracker:
         )
 
     def _filter(self, relation: Filter) -> _Open | Private:
-        source = self.track(with_join_conditions(relation.input, relation.predicate))
+        source = self.track(joins.with_join_conditions(relation.input, relation.predicate))
         if isinstance(source, _Open):
             return _Open(Filter(source.relation, relation.predicate))
         return per_unit.cut_by_rank(filtered(source, relation.predicate), relation.predicate)
 
     def _join(self, join: Join) -> _Open | Private:
-        if join.kind is JoinKind.RIGHT:
-            join = replace(join, left=join.right, right=join.left, kind=JoinKind.LEFT)
+        if join.kind is tree.JoinKind.RIGHT:
+            join = replace(join, left=join.right, right=join.left, kind=tree.JoinKind.LEFT)
         join = same_unit_columns.groups_that_meet(join, self.beside)
         if join.kind in join_order.INNER:
             return self._inner(join)
@@ -309,7 +297,7 @@ class _Tracker:
         if isinstance(left, Private) and isinstance(right, Private):
             for side in (left, right):
                 require_one_person(side, "a join with private rows", join.span)
-        if join.kind is JoinKind.FULL:
+        if join.kind is tree.JoinKind.FULL:
             first, second = self._copy(join), self._copy(join)
             rows = set_operations.full_within(join, first, second, self.policy, self.identities)
             return self._small(rows, join.span)
@@ -324,14 +312,14 @@ class _Tracker:
             return self._small(replace(joined, padding=padding), join.span)
         assert isinstance(right, Private)
         assert isinstance(left, _Open)
-        if join.kind is not JoinKind.LEFT:
+        if join.kind is not tree.JoinKind.LEFT:
             joined = self._join_public(join, _bare(right), left, private_left=False)
             return self._small(joined, join.span)
         if _is_released(left.relation):
             raise _no_rule("a LEFT JOIN from released results to private rows", join.span)
-        inner = replace(join, kind=JoinKind.INNER)
+        inner = replace(join, kind=tree.JoinKind.INNER)
         joined = self._join_public(inner, _bare(right), left, private_left=False)
-        return padded(self._small(joined, join.span), left.relation, right)
+        return joins.padded(self._small(joined, join.span), left.relation, right)
 
     def _join_private(self, join: Join, left: Private, right: Private) -> Private:
         """Join rows of one unit each, or of two units where facts bound both sides."""
@@ -352,7 +340,7 @@ class _Tracker:
             raise _no_rule("FULL JOIN of private rows and public ones", join.span, fix)
         return set_operations.JoinCopy(copy, _bare(sides[0]), _bare(sides[1]), names)
 
-    def _small(self, joined: Private, span: Span) -> Private:
+    def _small(self, joined: Private, span: tree.Span) -> Private:
         """Raise `Refused` where joins make too many rows of one unit's, unless the kernel bounds
         them.
         """
@@ -382,7 +370,7 @@ class _Tracker:
         keys = keys_of(measured, self.policy, self.blocks.keys)
         left, right = (private.relation, there) if private_left else (there, private.relation)
 
-        def frequency(columns: tuple[Ref, ...]) -> int:
+        def frequency(columns: tuple[tree.Ref, ...]) -> int:
             return self._frequency(there, columns, join.span)
 
         return join_public(replace(join, left=left, right=right), private, there, keys, frequency)
@@ -403,7 +391,7 @@ class _Tracker:
             digests.append(evaluated.digest)
         return Staged(digests.index(evaluated.digest), relation.fields, relation)
 
-    def _frequency(self, there: Relation, columns: tuple[Ref, ...], span: Span) -> int:
+    def _frequency(self, there: Relation, columns: tuple[tree.Ref, ...], span: tree.Span) -> int:
         """Return the most rows that agree on these columns; for a stage, among exactly its rows.
 
         For released rows it is a bound; raises `Refused` where there is none.
@@ -433,7 +421,7 @@ class _Tracker:
             for side in (source, other):
                 require_one_person(side, "EXISTS or IN of private rows", relation.span)
             left, right = _bare(source), _bare(other)
-            return match_units(relation, left, right, self.policy, self.identities)
+            return joins.match_units(relation, left, right, self.policy, self.identities)
         if isinstance(other, Private):
             raise _no_rule(
                 "a condition on whether private rows exist",
@@ -450,7 +438,7 @@ class _Tracker:
 
     def _require_few_comparisons(self, match: Match, source: Private, other: Relation) -> None:
         """Raise `Refused` where a private row is compared with too many public ones."""
-        columns = compared_columns(match)
+        columns = joins.compared_columns(match)
         keys = keys_of(other, self.policy, self.blocks.keys)
         if columns is None or key_within(keys, frozenset(c.id for c in columns)) is not None:
             return
@@ -555,7 +543,7 @@ def _bare(source: Private) -> Private:
     return source
 
 
-def _no_rule(construct: str, span: Span, fix: str = "") -> Refused:
+def _no_rule(construct: str, span: tree.Span, fix: str = "") -> Refused:
     facts = {"fix": fix} if fix else {}
     return Refused(Reason.UNSUPPORTED_PRIVATE_OPERATOR, span, construct=construct, **facts)
 
@@ -573,7 +561,9 @@ def _raw_rows(relation: Relation, rows: Private, policy: Policy) -> Refused:
 
     Joined columns have no place in the text.
     """
-    within = (r for r in relations(rows.relation) if isinstance(r, Aggregate) and r.span != NOWHERE)
+    within = (
+        r for r in relations(rows.relation) if isinstance(r, Aggregate) and r.span != tree.NOWHERE
+    )
     aggregate = next(within, None)
     if aggregate is None:
         scans = (r for r in relations(relation) if isinstance(r, Scan))

@@ -28,12 +28,7 @@ from dpsql.compiler.plan.measurement_kinds import (
     Vote,
 )
 from dpsql.compiler.plan.private_plan import BlockPlan, BlockSql, PrivateBlock
-from dpsql.dialects.block_printer import (
-    BlockPrinter,
-    LatticeSql,
-    LimitedUnits,
-    statement_of,
-)
+from dpsql.dialects import block_printer
 from dpsql.dialects.duckdb import norm_sql, total_sql
 from dpsql.dialects.duckdb.distinct_sql import fewest, once
 from dpsql.dialects.duckdb.norm_sql import norm_of_unit, octave
@@ -54,7 +49,9 @@ def block_sql(plan: BlockPlan) -> BlockSql:
     """Return the statement for a block's keys and exact integers, one row per group."""
     vote = plan.block.vote
     block = DuckDBBlock(plan, vote)
-    sql = statement_of(block, block.sql() if vote is None else votes(block, vote, norm_sql))
+    sql = block_printer.statement_of(
+        block, block.sql() if vote is None else votes(block, vote, norm_sql)
+    )
     return replace(sql, totals=None if sql.stages else _over_totals(plan))
 
 
@@ -94,10 +91,10 @@ def _named(what: str, query: str) -> tuple[str, str]:
     return f"{what}_{hashlib.sha256(query.encode()).hexdigest()}", query
 
 
-class DuckDBBlock(BlockPrinter):
+class DuckDBBlock(block_printer.BlockPrinter):
     """Printer of a block for DuckDB."""
 
-    lattice: ClassVar[LatticeSql] = total_sql
+    lattice: ClassVar[block_printer.LatticeSql] = total_sql
     whole = "{}::HUGEINT"
     listing = "list"
     semi_join = "SEMI JOIN"
@@ -209,7 +206,7 @@ class DuckDBBlock(BlockPrinter):
     def each_once(self, part: DistinctCount | DistinctSum, values: str) -> tuple[str, str]:
         return values, once(part, "v")
 
-    def limited(self, source: str) -> LimitedUnits:
+    def limited(self, source: str) -> block_printer.LimitedUnits:
         listed = [f"l{n}" for n in range(len(self.histograms))]
         limits = UnitLimits(
             keys=self.keys,
@@ -221,7 +218,7 @@ class DuckDBBlock(BlockPrinter):
             few=self.plan.domain is not None,
             ready=self.source is not None,
         )
-        return LimitedUnits(limits.stages(source), limits.rows, limits.signed)
+        return block_printer.LimitedUnits(limits.stages(source), limits.rows, limits.signed)
 
     def looked_up(
         self, block: PrivateBlock, read: list[Expression]

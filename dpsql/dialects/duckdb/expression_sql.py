@@ -24,44 +24,19 @@ from functools import lru_cache
 from typing import assert_never
 
 from dpsql import functions
-from dpsql.dialects.duckdb.call_sql import (
-    MOMENTS,
-    aggregate_name,
-    least,
-    spelled,
-    widest,
-)
+from dpsql.dialects.duckdb import call_sql
+from dpsql.dialects.duckdb.call_sql import least
 from dpsql.dialects.literal_sql import constant
 from dpsql.dialects.operators import ONE_OF_ITS_VALUES
 from dpsql.dialects.sql_text import ATOM, CAST, LOOSE, MINUS, OTHER, SUM, Text
 from dpsql.dialects.window_frames_sql import framed
 from dpsql.functions import Function
+from dpsql.model import tree
 from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.intervals import Facts
 from dpsql.model.ticking import tick
-from dpsql.model.tree import (
-    BOOLEAN,
-    DOUBLE,
-    INTEGER,
-    AggregateCall,
-    Call,
-    Cast,
-    Clip,
-    Expression,
-    Kind,
-    Literal,
-    Membership,
-    Name,
-    Ref,
-    ScalarQuery,
-    SortKey,
-    SqlType,
-    Star,
-    WindowCall,
-    identifier,
-    type_name,
-)
+from dpsql.model.tree import DOUBLE, INTEGER, Call, Literal, Ref, SortKey, identifier, type_name
 from dpsql.model.walk import refs
 
 __all__ = ["expression", "identifier", "sort_key", "type_name"]
@@ -96,7 +71,7 @@ OF_BITS = frozenset({"hex", "bin", "to_base", "format_bytes", "format_decimal_by
 """Functions with a BIGINT as first argument if it is an integer: DuckDB's signature, or 64 bits."""
 
 
-def expression(e: Expression, column: Column, *, total: bool = True, nan: bool = False) -> str:
+def expression(e: tree.Expression, column: Column, *, total: bool = True, nan: bool = False) -> str:
     """Return the SQL of a resolved expression; `column` returns the text of a column.
 
     NaN becomes NULL, unless `nan` is set. With `total` False it is the plain form, which may raise
@@ -133,7 +108,7 @@ def without_nan(sql: str) -> str:
 
 
 def compared(
-    left: Expression, right: Expression, column: Column, *, nan: bool = False
+    left: tree.Expression, right: tree.Expression, column: Column, *, nan: bool = False
 ) -> tuple[str, str]:
     """Return both sides of a comparison, with conversions written out if they can raise."""
     printer = _Printer(column, total=True, nan=nan)
@@ -150,29 +125,29 @@ class _Printer:
     total: bool
     nan: bool
 
-    def text(self, e: Expression) -> Text:
+    def text(self, e: tree.Expression) -> Text:
         tick()
         match e:
             case Literal():
                 sql = constant(e)
                 return Text(sql, e.type, MINUS if sql.startswith("-") else ATOM, literal=e)
-            case Name() | ScalarQuery() | Membership():
+            case tree.Name() | tree.ScalarQuery() | tree.Membership():
                 raise AssertionError(e)
-            case Star():
-                return Text("*", BOOLEAN)
+            case tree.Star():
+                return Text("*", tree.BOOLEAN)
             case Ref():
                 sql = self.column(e)
                 return Text(sql, e.type, ATOM if PATH.fullmatch(sql) else LOOSE)
             case Call():
                 return self._call(e)
-            case Cast():
+            case tree.Cast():
                 return self._cast(e)
-            case AggregateCall(clip=Clip()) | AggregateCall(epsilon=Decimal()):
+            case tree.AggregateCall(clip=tree.Clip()) | tree.AggregateCall(epsilon=Decimal()):
                 construct = "a named argument where nothing is released"
                 raise Refused(Reason.UNSUPPORTED_SYNTAX, e.span, construct=construct)
-            case AggregateCall():
+            case tree.AggregateCall():
                 return Text(self._aggregate(e), e.type)
-            case WindowCall():
+            case tree.WindowCall():
                 return Text(self._window(e), e.type)
             case _:
                 assert_never(e)
@@ -188,7 +163,7 @@ class _Printer:
             args = (args[0], *map(_bigint, args[1:]))
         if call.function in OF_BITS and args[0].type == INTEGER:
             args = (_bigint(args[0]), *args[1:])
-        printed = spelled(call.function, args, kind, total=self.total)
+        printed = call_sql.spelled(call.function, args, kind, total=self.total)
         wide = call.function in WIDE_RESULTS and kind == INTEGER
         if self.total and function.raises(facts, kind):
             printed = Text(f"TRY({printed.sql})", kind, wide=wide)
@@ -196,9 +171,9 @@ class _Printer:
             return Text(without_nan(printed.sql), kind)
         return printed if printed.wide == wide else replace(printed, wide=wide)
 
-    def _cast(self, cast: Cast) -> Text:
+    def _cast(self, cast: tree.Cast) -> Text:
         arg = self.text(cast.arg)
-        if cast.type.kind is Kind.LIST:
+        if cast.type.kind is tree.Kind.LIST:
             return Text(arg.sql, cast.type, arg.level)
         function = functions.cast_to(cast.type)
         guarded = self.total and function.raises((_facts(arg),), cast.type)
@@ -206,22 +181,22 @@ class _Printer:
         if cast.safe or guarded:
             # DuckDB 1.5 raises in TRY_CAST of a far TIMESTAMPTZ, and of an infinite time to TIME,
             # but not in TRY. There the error quotes a text, in the square of its length (R101).
-            timed = cast.type.kind is Kind.TIME and arg.type.kind is not Kind.VARCHAR
-            raising = arg.type.kind is Kind.TIMESTAMPTZ or timed
+            timed = cast.type.kind is tree.Kind.TIME and arg.type.kind is not tree.Kind.VARCHAR
+            raising = arg.type.kind is tree.Kind.TIMESTAMPTZ or timed
             sql = f"TRY({sql})" if raising else f"TRY_{sql}"
         if not self.nan and cast.type == DOUBLE and function.nan((_facts(arg),)):
             sql = without_nan(sql)
         return Text(sql, cast.type, wide=cast.type == INTEGER)
 
-    def _aggregate(self, call: AggregateCall) -> str:
+    def _aggregate(self, call: tree.AggregateCall) -> str:
         # Constants are equal in any order. DuckDB would take MODE's constant for the fraction of a
         # percentile.
-        ordered = any(refs(arg) for arg in call.args if not isinstance(arg, Star))
+        ordered = any(refs(arg) for arg in call.args if not isinstance(arg, tree.Star))
         keys = ", ".join(self._key(key) for key in call.order_by) if ordered else ""
         order = f" ORDER BY {keys}" if keys else ""
-        return self._guarded(call, aggregate_name(call), order, "")
+        return self._guarded(call, call_sql.aggregate_name(call), order, "")
 
-    def _window(self, call: WindowCall) -> str:
+    def _window(self, call: tree.WindowCall) -> str:
         clauses = []
         if call.partition_by:
             clauses.append(f"PARTITION BY {self._listed(call.partition_by)}")
@@ -232,25 +207,31 @@ class _Printer:
         if call.frame is not None:
             clauses.append(framed(call.frame))
         ignored = " IGNORE NULLS" if call.ignore_nulls else ""
-        return self._guarded(call, aggregate_name(call), ignored, f" OVER ({' '.join(clauses)})")
+        return self._guarded(
+            call, call_sql.aggregate_name(call), ignored, f" OVER ({' '.join(clauses)})"
+        )
 
-    def _guarded(self, call: AggregateCall | WindowCall, name: str, inner: str, over: str) -> str:
+    def _guarded(
+        self, call: tree.AggregateCall | tree.WindowCall, name: str, inner: str, over: str
+    ) -> str:
         """Return the call; NULL if it would be NaN."""
         sql = self._computed(call, name, inner, over)
         computed = call.type == DOUBLE and call.function not in ONE_OF_ITS_VALUES
         return without_nan(sql) if computed and not self.nan else sql
 
-    def _computed(self, call: AggregateCall | WindowCall, name: str, inner: str, over: str) -> str:
+    def _computed(
+        self, call: tree.AggregateCall | tree.WindowCall, name: str, inner: str, over: str
+    ) -> str:
         """Return the call; as text if it is a list; NULL if a moment would not fit a DOUBLE."""
         condition = "" if call.filter is None else f" FILTER (WHERE {self.text(call.filter).sql})"
         distinct = "DISTINCT " if call.distinct else ""
         end = f"{inner}){condition}{over}"
         if call.function in ("list", "histogram"):
             return f"CAST({name}({distinct}{self._listed(call.args)}{end} AS VARCHAR)"
-        if call.function not in MOMENTS or not self.total:
+        if call.function not in call_sql.MOMENTS or not self.total:
             return f"{name}({distinct}{self._listed(call.args)}{end}"
         args = [f"TRY_CAST({self.text(arg).sql} AS DOUBLE)" for arg in call.args]
-        most, small = widest(call.function), least(call.function)
+        most, small = call_sql.widest(call.function), least(call.function)
         fits = [f"{arg} BETWEEN -{most} AND {most}" for arg in args]
         zeros = [f" WHEN abs({arg}) < {small} THEN 0" if small else "" for arg in args]
         cut = [
@@ -263,16 +244,16 @@ class _Printer:
     def _key(self, key: SortKey) -> str:
         return sort_key(key, self.column, total=self.total, nan=self.nan)
 
-    def _window_key(self, key: SortKey, call: WindowCall) -> str:
+    def _window_key(self, key: SortKey, call: tree.WindowCall) -> str:
         """Return SQL for a sort key, as DOUBLE for a RANGE frame with distances: integers might
         overflow.
         """
         frame = call.frame
         if frame is None or frame.unit != "RANGE" or not frame.has_distance:
             return self._key(key)
-        return self._key(replace(key, expression=Cast(key.expression, DOUBLE, safe=True)))
+        return self._key(replace(key, expression=tree.Cast(key.expression, DOUBLE, safe=True)))
 
-    def _listed(self, items: tuple[Expression, ...]) -> str:
+    def _listed(self, items: tuple[tree.Expression, ...]) -> str:
         return ", ".join(self.text(item).sql for item in items)
 
 
@@ -302,9 +283,9 @@ def _converted(
     )
 
 
-def _widened(name: str, kind: SqlType, args: tuple[Text, ...]) -> tuple[Text, ...]:
+def _widened(name: str, kind: tree.SqlType, args: tuple[Text, ...]) -> tuple[Text, ...]:
     """Return integer operands, at least one of them with 64 bits or more."""
-    if name not in WIDENED or kind != INTEGER or args[0].type.kind is not Kind.INTEGER:
+    if name not in WIDENED or kind != INTEGER or args[0].type.kind is not tree.Kind.INTEGER:
         return args
     if name in ("round", "trunc"):
         # ROUND(BIGINT, -n) overflows silently in DuckDB 1.5; ROUND(x) changes nothing.

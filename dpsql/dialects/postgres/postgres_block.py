@@ -18,12 +18,7 @@ from typing import ClassVar
 from dpsql.compiler.plan.lattices import Grid
 from dpsql.compiler.plan.measurement_kinds import DistinctCount, DistinctSum
 from dpsql.compiler.plan.private_plan import BlockPlan, BlockSql
-from dpsql.dialects.block_printer import (
-    LatticeSql,
-    LimitedUnits,
-    statement_of,
-    type_of,
-)
+from dpsql.dialects import block_printer
 from dpsql.dialects.plain_block import PlainBlock
 from dpsql.dialects.postgres import lattice_sql, scaling_sql
 from dpsql.dialects.postgres.constant_sql import COLLATE
@@ -46,13 +41,15 @@ def block_sql(plan: BlockPlan) -> BlockSql:
     """
     vote = plan.block.vote
     block = PostgresBlock(plan, vote)
-    return statement_of(block, block.sql() if vote is None else votes(block, vote, scaling_sql))
+    return block_printer.statement_of(
+        block, block.sql() if vote is None else votes(block, vote, scaling_sql)
+    )
 
 
 class PostgresBlock(PlainBlock):
     """Printer of a block for PostgreSQL."""
 
-    lattice: ClassVar[LatticeSql] = lattice_sql
+    lattice: ClassVar[block_printer.LatticeSql] = lattice_sql
     listing = "array_agg"
 
     def printer(self) -> PostgresPrinter:
@@ -107,7 +104,7 @@ class PostgresBlock(PlainBlock):
         return f"({self.listing}({value} ORDER BY {self.hash((x, kind))}, {value}) {where})[1:1]"
 
     def fewest(self, listed: str, most: int, argument: tree.Expression | None) -> str:
-        kind = tree.INTEGER if argument is None else type_of(argument)
+        kind = tree.INTEGER if argument is None else block_printer.type_of(argument)
         order = f"{self.hash(('v', kind))}, {self.ordered('v', kind)}"
         first = f"ARRAY(SELECT v FROM unnest({listed}) AS e(v) ORDER BY {order} LIMIT {most})"
         return f"CASE WHEN cardinality({listed}) > {most} THEN {first} ELSE {listed} END"
@@ -115,11 +112,11 @@ class PostgresBlock(PlainBlock):
     def once(self, part: DistinctCount | DistinctSum, x: str, where: str) -> str:
         if isinstance(part, DistinctCount):
             return f"COUNT(DISTINCT {x}){where}"
-        value = self.ordered(x, type_of(part.values.argument))
+        value = self.ordered(x, block_printer.type_of(part.values.argument))
         values = f"unnest(array_agg(DISTINCT {value}){where}) AS e(v)"
         return f"(SELECT {self.sum_over_values(part)} FROM {values})"
 
-    def limited(self, source: str) -> LimitedUnits:
+    def limited(self, source: str) -> block_printer.LimitedUnits:
         stages = {}
         if self.plan.enforce_l0:
             stages = self._sampled(source)
@@ -127,7 +124,7 @@ class PostgresBlock(PlainBlock):
         if self.scaled:
             stages["kept_totals AS MATERIALIZED"] = source
             source = self._scaled("kept_totals")
-        return LimitedUnits(stages, source)
+        return block_printer.LimitedUnits(stages, source)
 
     def _sampled(self, source: str) -> dict[str, str]:
         """Return stages in which units with more than L0 groups keep those below their L0+1st

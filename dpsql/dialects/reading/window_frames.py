@@ -10,17 +10,8 @@ from sqlglot import exp
 
 from dpsql.dialects.reading.nodes import Origin, name_of
 from dpsql.dialects.reading.other_dialects import OTHERS
+from dpsql.model import tree
 from dpsql.model.errors import Reason, Refused
-from dpsql.model.tree import (
-    Call,
-    Expression,
-    Frame,
-    Literal,
-    Select,
-    SortKey,
-    Star,
-    WindowCall,
-)
 from dpsql.model.walk import map_children
 
 MAX_OFFSET = 2**31
@@ -32,10 +23,12 @@ DAY = 86_400_000_000
 MAX_DAYS = 36_525
 """Limit on the days of a frame's length: DOUBLE counts them exactly in microseconds."""
 
-Read: TypeAlias = Callable[[exp.Expression, Origin], Expression]
+Read: TypeAlias = Callable[[exp.Expression, Origin], tree.Expression]
 
 
-def window_of(call: WindowCall, node: exp.Expression, origin: Origin, read: Read) -> WindowCall:
+def window_of(
+    call: tree.WindowCall, node: exp.Expression, origin: Origin, read: Read
+) -> tree.WindowCall:
     """Return `call` with its OVER: [name] PARTITION BY … ORDER BY … frame."""
     names = "this", "partition_by", "order", "spec", "alias", "over"
     _this, partition, order, spec, base, _over = origin.take(node, *names)
@@ -50,31 +43,31 @@ def window_of(call: WindowCall, node: exp.Expression, origin: Origin, read: Read
 
 def definitions(
     nodes: list[exp.Expression], origin: Origin, read: Read
-) -> Mapping[str, WindowCall]:
+) -> Mapping[str, tree.WindowCall]:
     """Return the windows of a WINDOW clause by name; one may build on those before it."""
-    named: dict[str, WindowCall] = {}
+    named: dict[str, tree.WindowCall] = {}
     for node in nodes:
         span = origin.span(node)
         name = name_of(node.this, origin).lower()
         if name in named:
             raise Refused(Reason.SYNTAX, span, why="two windows have this name")
         named[name] = _completed(
-            window_of(WindowCall("window", (), span=span), node, origin, read), named
+            window_of(tree.WindowCall("window", (), span=span), node, origin, read), named
         )
     return named
 
 
-def with_windows(select: Select, named: Mapping[str, WindowCall]) -> Select:
+def with_windows(select: tree.Select, named: Mapping[str, tree.WindowCall]) -> tree.Select:
     """Return the SELECT with named windows written out wherever its calls refer to them.
 
     Raises `Refused` for an unknown name, and for a change that a named window does not allow.
     """
 
-    def complete(node: Expression) -> Expression:
+    def complete(node: tree.Expression) -> tree.Expression:
         node = map_children(node, complete)
-        return _completed(node, named) if isinstance(node, WindowCall) else node
+        return _completed(node, named) if isinstance(node, tree.WindowCall) else node
 
-    def optional(node: Expression | None) -> Expression | None:
+    def optional(node: tree.Expression | None) -> tree.Expression | None:
         return None if node is None else complete(node)
 
     return replace(
@@ -89,7 +82,7 @@ def with_windows(select: Select, named: Mapping[str, WindowCall]) -> Select:
     )
 
 
-def _completed(call: WindowCall, named: Mapping[str, WindowCall]) -> WindowCall:
+def _completed(call: tree.WindowCall, named: Mapping[str, tree.WindowCall]) -> tree.WindowCall:
     """Return the call with its named window filled in; a name's PARTITION BY and ORDER BY are
     fixed.
     """
@@ -109,7 +102,7 @@ def _completed(call: WindowCall, named: Mapping[str, WindowCall]) -> WindowCall:
     )
 
 
-def sort_keys(order: Any, origin: Origin, read: Read) -> tuple[SortKey, ...]:
+def sort_keys(order: Any, origin: Origin, read: Read) -> tuple[tree.SortKey, ...]:
     """Return the keys of ORDER BY; sqlglot sets the place of NULLs by the rules of its dialect."""
     if order is None:
         return ()
@@ -118,7 +111,7 @@ def sort_keys(order: Any, origin: Origin, read: Read) -> tuple[SortKey, ...]:
     return tuple(_sort_key(key, origin, read) for key in keys)
 
 
-def _sort_key(key: exp.Expression, origin: Origin, read: Read) -> SortKey:
+def _sort_key(key: exp.Expression, origin: Origin, read: Read) -> tree.SortKey:
     if not isinstance(key, exp.Ordered):
         raise origin.refusal(key)
     this, descending, nulls_first = origin.take(key, "this", "desc", "nulls_first")
@@ -126,11 +119,11 @@ def _sort_key(key: exp.Expression, origin: Origin, read: Read) -> SortKey:
     nulls_first = not descending if origin.dialect in OTHERS else nulls_first
     if isinstance(this, exp.Var) and this.name.upper() == "ALL":
         origin.take(this, "this")
-        return SortKey(Star(None, origin.span(key)), bool(descending), bool(nulls_first))
-    return SortKey(read(this, origin), bool(descending), bool(nulls_first))
+        return tree.SortKey(tree.Star(None, origin.span(key)), bool(descending), bool(nulls_first))
+    return tree.SortKey(read(this, origin), bool(descending), bool(nulls_first))
 
 
-def _frame(spec: exp.Expression, origin: Origin, read: Read) -> Frame:
+def _frame(spec: exp.Expression, origin: Origin, read: Read) -> tree.Frame:
     names = "kind", "start", "start_side", "end", "end_side", "exclude"
     kind, start, start_side, end, end_side, excluded = origin.take(spec, *names)
     unit = str(kind).upper()
@@ -145,7 +138,7 @@ def _frame(spec: exp.Expression, origin: Origin, read: Read) -> Frame:
         unit != "RANGE" or isinstance(start, exp.Literal) or isinstance(end, exp.Literal)
     ):
         raise origin.refusal(spec, "a window frame of rows and of time")
-    return Frame(unit, first, last, _excluded(excluded, spec, origin), bool(timed))
+    return tree.Frame(unit, first, last, _excluded(excluded, spec, origin), bool(timed))
 
 
 def _rank(bound: tuple[int | None, int]) -> int:
@@ -174,7 +167,7 @@ def _frame_bound(
             return None, direction
         case exp.Literal() | exp.Column():
             offset = read(bound, origin)
-            rows = offset.value if isinstance(offset, Literal) else None
+            rows = offset.value if isinstance(offset, tree.Literal) else None
             if type(rows) is int and 0 <= rows < MAX_OFFSET:
                 return rows, direction
         case exp.Anonymous():
@@ -184,12 +177,16 @@ def _frame_bound(
     raise origin.refusal(spec, "a window frame with this offset")
 
 
-def _length_of_time(duration: Expression) -> int | None:
+def _length_of_time(duration: tree.Expression) -> int | None:
     """Return the microseconds of an INTERVAL; None for one with months, which differ."""
     match duration:
-        case Call(
+        case tree.Call(
             function="interval",
-            args=(Literal(value=0), Literal(value=int(days)), Literal(value=int(rest))),
+            args=(
+                tree.Literal(value=0),
+                tree.Literal(value=int(days)),
+                tree.Literal(value=int(rest)),
+            ),
         ) if 0 <= days <= MAX_DAYS and 0 <= rest <= DAY * MAX_DAYS:
             return days * DAY + rest
         case _:

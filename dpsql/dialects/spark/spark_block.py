@@ -21,12 +21,7 @@ from dpsql.compiler.plan.measurement_kinds import (
     DistinctSum,
 )
 from dpsql.compiler.plan.private_plan import BlockPlan, BlockSql
-from dpsql.dialects.block_printer import (
-    LatticeSql,
-    LimitedUnits,
-    statement_of,
-    type_of,
-)
+from dpsql.dialects import block_printer
 from dpsql.dialects.plain_block import PlainBlock
 from dpsql.dialects.spark import spark_lattice, spark_norms
 from dpsql.dialects.spark.spark_constants import WHOLE, lacking
@@ -47,13 +42,15 @@ def block_sql(plan: BlockPlan) -> BlockSql:
     """
     vote = plan.block.vote
     block = SparkBlock(plan, vote)
-    return statement_of(block, block.sql() if vote is None else votes(block, vote, spark_norms))
+    return block_printer.statement_of(
+        block, block.sql() if vote is None else votes(block, vote, spark_norms)
+    )
 
 
 class SparkBlock(PlainBlock):
     """Printer of a block for Spark."""
 
-    lattice: ClassVar[LatticeSql] = spark_lattice
+    lattice: ClassVar[block_printer.LatticeSql] = spark_lattice
     whole = f"CAST({{}} AS {WHOLE})"
     no_cell = "CAST(NULL AS BIGINT)"
     materialized = "AS"
@@ -102,7 +99,7 @@ class SparkBlock(PlainBlock):
         return f"array((MIN(struct({self.hash((x, kind))} AS h, {value} AS x)) {where}).x)"
 
     def fewest(self, listed: str, most: int, argument: Expression | None) -> str:
-        kind = INTEGER if argument is None else type_of(argument)
+        kind = INTEGER if argument is None else block_printer.type_of(argument)
         hashed = self.hash(("x", kind))
         last = f"try_element_at(sort_array(transform({listed}, x -> {hashed})), {most})"
         below, at = (f"sort_array(filter({listed}, x -> {hashed} {s} {last}))" for s in "<=")
@@ -114,7 +111,7 @@ class SparkBlock(PlainBlock):
             raise lacking("a sum of different values", self.plan.block.span)
         return f"COUNT(DISTINCT {x}){where}"
 
-    def limited(self, source: str) -> LimitedUnits:
+    def limited(self, source: str) -> block_printer.LimitedUnits:
         """Return stages with the first L0 groups of a unit by hash, then by keys, which differ.
 
         Norms are over the kept groups.
@@ -135,7 +132,7 @@ class SparkBlock(PlainBlock):
         parts = [f"r{n} AS p{n}" if n in self.scaled else f"p{n}" for n in range(len(self.parts))]
         lists = [f"l{n}" for n in range(len(self.histograms))]
         names = ", ".join(["u", *self.keys, *parts, *lists])
-        return LimitedUnits(stages, f"SELECT {names} FROM ({rows}) AS limited")
+        return block_printer.LimitedUnits(stages, f"SELECT {names} FROM ({rows}) AS limited")
 
     def place_among(self, values: list[str], x: str) -> str:
         whens = " ".join(f"WHEN {x} = {value} THEN {n}L" for n, value in enumerate(values))

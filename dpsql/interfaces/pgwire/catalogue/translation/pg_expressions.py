@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from dpsql.interfaces.pgwire.catalogue.translation import casts, oids
+from dpsql.interfaces.pgwire.catalogue.translation import casts, oids, pg_terms
 from dpsql.interfaces.pgwire.catalogue.translation.pg_functions import (
     AGGREGATES,
     RANKS,
@@ -16,30 +16,23 @@ from dpsql.interfaces.pgwire.catalogue.translation.pg_functions import (
     applied,
 )
 from dpsql.interfaces.pgwire.catalogue.translation.pg_json import TAKES_ROWS, whole_row
-from dpsql.interfaces.pgwire.catalogue.translation.pg_terms import (
-    NULL,
-    PgScope,
-    Term,
-    refuse,
-    unknown_literal,
-)
 from dpsql.interfaces.pgwire.catalogue.translation.pg_text import called, function_name, spelled
 from dpsql.model.errors import Reason, Refused
 
 SCHEMAS = ("pg_catalog", "information_schema")
 _NOW = "pg_setting('now')"
-CONSTANTS: dict[type[exp.Expression], Term] = {
-    exp.CurrentUser: Term("pg_me()", oids.NAME, "current_user"),
-    exp.SessionUser: Term("pg_me()", oids.NAME, "session_user"),
-    exp.CurrentCatalog: Term("pg_database_name()", oids.NAME, "current_catalog"),
-    exp.CurrentSchema: Term("pg_search_path(FALSE)[1]", oids.NAME, "current_schema"),
+CONSTANTS: dict[type[exp.Expression], pg_terms.Term] = {
+    exp.CurrentUser: pg_terms.Term("pg_me()", oids.NAME, "current_user"),
+    exp.SessionUser: pg_terms.Term("pg_me()", oids.NAME, "session_user"),
+    exp.CurrentCatalog: pg_terms.Term("pg_database_name()", oids.NAME, "current_catalog"),
+    exp.CurrentSchema: pg_terms.Term("pg_search_path(FALSE)[1]", oids.NAME, "current_schema"),
 }
 """Value words without parentheses."""
-CLOCKS: dict[type[exp.Expression], Term] = {
-    exp.CurrentTimestamp: Term(
+CLOCKS: dict[type[exp.Expression], pg_terms.Term] = {
+    exp.CurrentTimestamp: pg_terms.Term(
         f"CAST({_NOW} AS TIMESTAMPTZ)", oids.TIMESTAMPTZ, "current_timestamp"
     ),
-    exp.CurrentDate: Term(f"CAST({_NOW} AS DATE)", oids.DATE, "current_date"),
+    exp.CurrentDate: pg_terms.Term(f"CAST({_NOW} AS DATE)", oids.DATE, "current_date"),
 }
 """Time words, which also occur in queries that are not about the catalogue."""
 
@@ -88,25 +81,25 @@ _TYPE_NAMES = {
 }
 
 
-def expression(node: exp.Expression, scope: PgScope) -> Term:
+def expression(node: exp.Expression, scope: pg_terms.PgScope) -> pg_terms.Term:
     """Translate one expression in its scope. Raises `Refused` for unsupported nodes."""
     kind = type(node)
     if kind in CONSTANTS or kind in CLOCKS:
         return (CONSTANTS | CLOCKS)[kind]
     if kind in _OPERATORS and any(v and k not in _OPERANDS for k, v in node.args.items()):
-        refuse(kind.__name__.upper())
-    read: Any = _NODES.get(kind) or refuse(kind.__name__.upper())
-    term: Term = read(node, scope)
+        pg_terms.refuse(kind.__name__.upper())
+    read: Any = _NODES.get(kind) or pg_terms.refuse(kind.__name__.upper())
+    term: pg_terms.Term = read(node, scope)
     negated = node.args.get("negate") and kind is not exp.Is
-    return Term(f"(NOT {term.sql})", oids.BOOL) if negated else term
+    return pg_terms.Term(f"(NOT {term.sql})", oids.BOOL) if negated else term
 
 
-def condition(node: exp.Expression, scope: PgScope) -> str:
+def condition(node: exp.Expression, scope: pg_terms.PgScope) -> str:
     """Return SQL for a boolean expression."""
     return casts.typed(expression(node, scope), oids.BOOL, scope).sql
 
 
-def ordered(node: exp.Expression, scope: PgScope) -> str:
+def ordered(node: exp.Expression, scope: pg_terms.PgScope) -> str:
     """Return SQL for one ORDER BY key that is an expression."""
     if not isinstance(node, exp.Ordered):
         return expression(node, scope).sql
@@ -129,9 +122,9 @@ def _bare(node: exp.Expression) -> exp.Expression:
 # --- names and constants ---
 
 
-def _column(node: exp.Column, scope: PgScope) -> Term:
+def _column(node: exp.Column, scope: pg_terms.PgScope) -> pg_terms.Term:
     if isinstance(node.this, exp.Star):
-        refuse("a star here")
+        pg_terms.refuse("a star here")
     name = spelled(node.this)
     table = spelled(node.args["table"]) if node.args.get("table") else None
     if table is None and name in ("user", "current_role") and not node.this.quoted:
@@ -139,28 +132,28 @@ def _column(node: exp.Column, scope: PgScope) -> Term:
     return scope.column(name, table)
 
 
-def _literal(node: exp.Expression, _scope: PgScope) -> Term:
+def _literal(node: exp.Expression, _scope: pg_terms.PgScope) -> pg_terms.Term:
     text = str(node.this)
     if not isinstance(node, exp.Literal) or node.is_string:
-        return unknown_literal(text)
+        return pg_terms.unknown_literal(text)
     if not text.isdigit():
-        return Term(f"CAST({float(text)!r} AS DOUBLE)", oids.NUMERIC)
+        return pg_terms.Term(f"CAST({float(text)!r} AS DOUBLE)", oids.NUMERIC)
     if int(text) >= _INT8_END:
-        refuse("so large a number")
-    return Term(str(int(text)), oids.INT4 if int(text) < _INT4_END else oids.INT8)
+        pg_terms.refuse("so large a number")
+    return pg_terms.Term(str(int(text)), oids.INT4 if int(text) < _INT4_END else oids.INT8)
 
 
-def _lines(node: exp.Concat, _scope: PgScope) -> Term:
+def _lines(node: exp.Concat, _scope: pg_terms.PgScope) -> pg_terms.Term:
     """Translate adjacent string constants on two lines, which SQL joins."""
     parts = node.expressions
     if not all(isinstance(p, exp.Literal) and p.is_string for p in parts):
-        refuse("CONCAT")
-    return unknown_literal("".join(str(p.this) for p in parts))
+        pg_terms.refuse("CONCAT")
+    return pg_terms.unknown_literal("".join(str(p.this) for p in parts))
 
 
-def _parameter(node: exp.Parameter, scope: PgScope) -> Term:
+def _parameter(node: exp.Parameter, scope: pg_terms.PgScope) -> pg_terms.Term:
     if not (isinstance(node.this, exp.Literal) and str(node.this.this).isdigit()):
-        refuse("this kind of parameter")
+        pg_terms.refuse("this kind of parameter")
     return casts.untyped(int(str(node.this.this)), scope.reading)
 
 
@@ -172,7 +165,7 @@ def _nameless(node: exp.Expression | None) -> bool:
     return not isinstance(node, (*named, exp.Trim, exp.Substring, exp.Window, *CONSTANTS))
 
 
-def _cast(node: exp.Cast, scope: PgScope) -> Term:
+def _cast(node: exp.Cast, scope: pg_terms.PgScope) -> pg_terms.Term:
     item = expression(node.this, scope)
     oid, typmod = casts.target(node.args["to"], scope.reading.names)
     result = casts.cast(item, oid, scope)
@@ -182,20 +175,20 @@ def _cast(node: exp.Cast, scope: PgScope) -> Term:
         text = node.args["to"].sql("postgres").lower().split("(")[0].split(".")[-1]
         text = text.replace("[]", "").strip('"')
         name = _TYPE_NAMES.get(text, text)
-    return Term(result.sql, oid, name, typmod, result.zero)
+    return pg_terms.Term(result.sql, oid, name, typmod, result.zero)
 
 
-def _paren(node: exp.Paren, scope: PgScope) -> Term:
+def _paren(node: exp.Paren, scope: pg_terms.PgScope) -> pg_terms.Term:
     term = expression(node.this, scope)
-    if term.literal is not None or term.parameter is not None or term is NULL:
+    if term.literal is not None or term.parameter is not None or term is pg_terms.NULL:
         return term
-    return Term(f"({term.sql})", term.oid, term.name, term.typmod, term.zero)
+    return pg_terms.Term(f"({term.sql})", term.oid, term.name, term.typmod, term.zero)
 
 
 # --- conditions and queries ---
 
 
-def _case(node: exp.Case, scope: PgScope) -> Term:
+def _case(node: exp.Case, scope: pg_terms.PgScope) -> pg_terms.Term:
     subject = expression(node.this, scope) if node.this is not None else None
     whens, results = [], []
     for branch in node.args["ifs"]:
@@ -205,68 +198,68 @@ def _case(node: exp.Case, scope: PgScope) -> Term:
             whens.append(_compare("=", subject, expression(branch.this, scope), scope).sql)
         results.append(expression(branch.args["true"], scope))
     default = node.args.get("default")
-    otherwise = expression(default, scope) if default is not None else NULL
+    otherwise = expression(default, scope) if default is not None else pg_terms.NULL
     (*results, otherwise), oid = casts.agreed([*results, otherwise], scope)
     branches = zip(whens, results, strict=True)
     arms = " ".join(f"WHEN {when} THEN {result.sql}" for when, result in branches)
     named = "case" if _nameless(default) else otherwise.name
-    return Term(f"CASE {arms} ELSE {otherwise.sql} END", oid, named)
+    return pg_terms.Term(f"CASE {arms} ELSE {otherwise.sql} END", oid, named)
 
 
-def _scalar(node: exp.Expression, scope: PgScope) -> Term:
+def _scalar(node: exp.Expression, scope: pg_terms.PgScope) -> pg_terms.Term:
     printed = scope.query(node)
     if len(printed.columns) != 1:
-        refuse("a subquery of several columns")
+        pg_terms.refuse("a subquery of several columns")
     column = printed.columns[0]
-    return Term(f"({printed.sql})", column.oid, column.name, column.typmod, column.zero)
+    return pg_terms.Term(f"({printed.sql})", column.oid, column.name, column.typmod, column.zero)
 
 
-def _exists(node: exp.Exists, scope: PgScope) -> Term:
+def _exists(node: exp.Exists, scope: pg_terms.PgScope) -> pg_terms.Term:
     query = node.this
     if isinstance(query, exp.Select) and not query.expressions:  # EXISTS (SELECT FROM t)
         query = query.select("1")
-    return Term(f"EXISTS ({scope.query(query).sql})", oids.BOOL, "exists")
+    return pg_terms.Term(f"EXISTS ({scope.query(query).sql})", oids.BOOL, "exists")
 
 
-def _in(node: exp.In, scope: PgScope) -> Term:
+def _in(node: exp.In, scope: pg_terms.PgScope) -> pg_terms.Term:
     query = node.args.get("query")
     if query is not None:
         left = node.this.expressions if isinstance(node.this, exp.Tuple) else [node.this]
         row = ", ".join(expression(e, scope).sql for e in left)
         row = f"({row})" if isinstance(node.this, exp.Tuple) else row
-        return Term(f"({row} IN ({scope.query(query).sql}))", oids.BOOL)
+        return pg_terms.Term(f"({row} IN ({scope.query(query).sql}))", oids.BOOL)
     if node.args.get("unnest") or node.args.get("field") or not node.expressions:
-        refuse("this form of IN")
+        pg_terms.refuse("this form of IN")
     items = [expression(e, scope) for e in (node.this, *node.expressions)]
     (item, *rest), _ = casts.agreed(items, scope)
-    return Term(f"({item.sql} IN ({', '.join(r.sql for r in rest)}))", oids.BOOL)
+    return pg_terms.Term(f"({item.sql} IN ({', '.join(r.sql for r in rest)}))", oids.BOOL)
 
 
-def _logic(node: exp.Expression, scope: PgScope) -> Term:
+def _logic(node: exp.Expression, scope: pg_terms.PgScope) -> pg_terms.Term:
     word = "AND" if isinstance(node, exp.And) else "OR"
     sides = [condition(side, scope) for side in (node.this, node.expression)]
-    return Term(f"({sides[0]} {word} {sides[1]})", oids.BOOL)
+    return pg_terms.Term(f"({sides[0]} {word} {sides[1]})", oids.BOOL)
 
 
-def _is(node: exp.Is, scope: PgScope) -> Term:
+def _is(node: exp.Is, scope: pg_terms.PgScope) -> pg_terms.Term:
     value = node.expression
     if not isinstance(value, exp.Null | exp.Boolean):
-        refuse("this form of IS")
+        pg_terms.refuse("this form of IS")
     negated = "NOT " if node.args.get("negate") else ""
     word = expression(value, scope).sql
-    return Term(f"({expression(node.this, scope).sql} IS {negated}{word})", oids.BOOL)
+    return pg_terms.Term(f"({expression(node.this, scope).sql} IS {negated}{word})", oids.BOOL)
 
 
-def _between(node: exp.Between, scope: PgScope) -> Term:
+def _between(node: exp.Between, scope: pg_terms.PgScope) -> pg_terms.Term:
     parts = [expression(p, scope) for p in (node.this, node.args["low"], node.args["high"])]
     (x, low, high), _ = casts.agreed(parts, scope)
-    return Term(f"({x.sql} BETWEEN {low.sql} AND {high.sql})", oids.BOOL)
+    return pg_terms.Term(f"({x.sql} BETWEEN {low.sql} AND {high.sql})", oids.BOOL)
 
 
 # --- operators ---
 
 
-def _comparison(node: exp.Expression, scope: PgScope) -> Term:
+def _comparison(node: exp.Expression, scope: pg_terms.PgScope) -> pg_terms.Term:
     """Translate a comparison. The right side may be ANY or ALL of an array or a subquery."""
     sign, right = _COMPARISONS[type(node)], node.expression
     call = function_name(right) if isinstance(right, exp.Anonymous) else ""
@@ -276,126 +269,130 @@ def _comparison(node: exp.Expression, scope: PgScope) -> Term:
     inner = _bare(right.expressions[0] if call else right.this)
     left = expression(node.this, scope)
     if isinstance(inner, exp.Select | exp.Union | exp.Subquery):
-        return Term(f"({left.sql} {sign} {word} ({scope.query(inner).sql}))", oids.BOOL)
+        return pg_terms.Term(f"({left.sql} {sign} {word} ({scope.query(inner).sql}))", oids.BOOL)
     kind = oids.ARRAYS.get(left.oid, oids.ARRAYS[oids.TEXT])
     array = casts.typed(expression(inner, scope), kind, scope)
     left = casts.typed(left, oids.ELEMENTS.get(array.oid, oids.TEXT), scope)
-    return Term(f"({left.sql} {sign} {word}({array.sql}))", oids.BOOL)
+    return pg_terms.Term(f"({left.sql} {sign} {word}({array.sql}))", oids.BOOL)
 
 
-def _compare(sign: str, left: Term, right: Term, scope: PgScope) -> Term:
+def _compare(
+    sign: str, left: pg_terms.Term, right: pg_terms.Term, scope: pg_terms.PgScope
+) -> pg_terms.Term:
     """Return a comparison of two terms. A constant takes the type of the other side."""
     (left, right), _ = casts.agreed([left, right], scope)
-    return Term(f"({left.sql} {sign} {right.sql})", oids.BOOL)
+    return pg_terms.Term(f"({left.sql} {sign} {right.sql})", oids.BOOL)
 
 
-def _arithmetic(node: exp.Expression, scope: PgScope) -> Term:
+def _arithmetic(node: exp.Expression, scope: pg_terms.PgScope) -> pg_terms.Term:
     sides = [expression(node.this, scope), expression(node.expression, scope)]
     (left, right), oid = casts.agreed(sides, scope)
     if isinstance(node, exp.Div) and oid == oids.NUMERIC:
-        return Term(f"CAST({left.sql} / {right.sql} AS DECIMAL(38, 18))", oid)
-    return Term(f"({left.sql} {_ARITHMETIC[type(node)]} {right.sql})", oid)
+        return pg_terms.Term(f"CAST({left.sql} / {right.sql} AS DECIMAL(38, 18))", oid)
+    return pg_terms.Term(f"({left.sql} {_ARITHMETIC[type(node)]} {right.sql})", oid)
 
 
-def _negative(node: exp.Neg, scope: PgScope) -> Term:
+def _negative(node: exp.Neg, scope: pg_terms.PgScope) -> pg_terms.Term:
     term = expression(node.this, scope)
-    return Term(f"(-{term.sql})", term.oid)
+    return pg_terms.Term(f"(-{term.sql})", term.oid)
 
 
-def _matched(node: exp.Expression, scope: PgScope, escape: str = "'\\'") -> Term:
+def _matched(node: exp.Expression, scope: pg_terms.PgScope, escape: str = "'\\'") -> pg_terms.Term:
     sides = [
         casts.typed(expression(side, scope), oids.TEXT, scope).sql
         for side in (node.this, node.expression)
     ]
-    return Term(_PATTERNS[type(node)].format(*sides, escape), oids.BOOL)
+    return pg_terms.Term(_PATTERNS[type(node)].format(*sides, escape), oids.BOOL)
 
 
-def _escaped(node: exp.Escape, scope: PgScope) -> Term:
+def _escaped(node: exp.Escape, scope: pg_terms.PgScope) -> pg_terms.Term:
     like, character = node.this, node.expression
     if not (isinstance(like, exp.Like | exp.ILike) and isinstance(character, exp.Literal)):
-        refuse("this form of ESCAPE")
+        pg_terms.refuse("this form of ESCAPE")
     term = _matched(like, scope, expression(character, scope).sql)
-    return Term(f"(NOT {term.sql})", oids.BOOL) if like.args.get("negate") else term
+    return pg_terms.Term(f"(NOT {term.sql})", oids.BOOL) if like.args.get("negate") else term
 
 
-def _joined(node: exp.DPipe, scope: PgScope) -> Term:
+def _joined(node: exp.DPipe, scope: pg_terms.PgScope) -> pg_terms.Term:
     """Translate `||` of arrays or of texts."""
     sides = [expression(node.this, scope), expression(node.expression, scope)]
     if any(side.oid in oids.ELEMENTS for side in sides):
         (left, right), oid = casts.agreed(sides, scope)
-        return Term(f"list_concat({left.sql}, {right.sql})", oid)
+        return pg_terms.Term(f"list_concat({left.sql}, {right.sql})", oid)
     texts = [casts.cast(side, oids.TEXT, scope).sql for side in sides]
-    return Term(f"({' || '.join(texts)})", oids.TEXT)
+    return pg_terms.Term(f"({' || '.join(texts)})", oids.TEXT)
 
 
 # --- texts and arrays ---
 
 
-def _trimmed(node: exp.Trim, scope: PgScope) -> Term:
+def _trimmed(node: exp.Trim, scope: pg_terms.PgScope) -> pg_terms.Term:
     text = casts.typed(expression(node.this, scope), oids.TEXT, scope).sql
     characters = node.args.get("expression")
-    what = unknown_literal(" ") if characters is None else expression(characters, scope)
+    what = pg_terms.unknown_literal(" ") if characters is None else expression(characters, scope)
     names = {"LEADING": ("ltrim", "ltrim"), "TRAILING": ("rtrim", "rtrim")}
     position = str(node.args.get("position")).upper()
     function, name = names.get(position, ("trim", "btrim"))
-    return Term(f"{function}({text}, {what.sql})", oids.TEXT, name)
+    return pg_terms.Term(f"{function}({text}, {what.sql})", oids.TEXT, name)
 
 
-def _substring(node: exp.Substring, scope: PgScope) -> Term:
+def _substring(node: exp.Substring, scope: pg_terms.PgScope) -> pg_terms.Term:
     text = casts.typed(expression(node.this, scope), oids.TEXT, scope).sql
     parts = [node.args.get("start"), node.args.get("length")]
     rest = "".join(f", {expression(p, scope).sql}" for p in parts if p is not None)
-    return Term(f"substring({text}{rest})", oids.TEXT, "substring")
+    return pg_terms.Term(f"substring({text}{rest})", oids.TEXT, "substring")
 
 
-def _array(node: exp.Expression, scope: PgScope) -> Term:
+def _array(node: exp.Expression, scope: pg_terms.PgScope) -> pg_terms.Term:
     """Translate ARRAY[a, b] or ARRAY(SELECT …)."""
     first = node.expressions[0] if node.expressions else None
     if isinstance(first, exp.Select | exp.Union | exp.Subquery):
         printed = scope.query(first)
-        return Term(f"ARRAY({printed.sql})", _array_type(printed.columns[0].oid), "array")
+        return pg_terms.Term(f"ARRAY({printed.sql})", _array_type(printed.columns[0].oid), "array")
     items, oid = casts.agreed([expression(e, scope) for e in node.expressions], scope)
     inner, array = ", ".join(item.sql for item in items), _array_type(oid)
-    return Term(f"CAST([{inner}] AS {oids.shadow_type(array)})", array, "array")
+    return pg_terms.Term(f"CAST([{inner}] AS {oids.shadow_type(array)})", array, "array")
 
 
 def _array_type(element: int) -> int:
     oid = oids.ARRAYS.get(oids.TEXT if element == oids.UNKNOWN else element)
-    return oid if oid is not None else refuse("an array of this type")
+    return oid if oid is not None else pg_terms.refuse("an array of this type")
 
 
-def _subscript(node: exp.Bracket, scope: PgScope) -> Term:
+def _subscript(node: exp.Bracket, scope: pg_terms.PgScope) -> pg_terms.Term:
     array = expression(node.this, scope)
-    (index,) = node.expressions if len(node.expressions) == 1 else refuse("several subscripts")
+    (index,) = (
+        node.expressions if len(node.expressions) == 1 else pg_terms.refuse("several subscripts")
+    )
     if array.oid not in oids.ELEMENTS or isinstance(index, exp.Slice):
-        refuse("this subscript")
+        pg_terms.refuse("this subscript")
     position = expression(index, scope)
     # Sqlglot subtracts one from constants, since its arrays begin at 0.
     number = index.this if isinstance(index, exp.Neg) else index
     first = int(isinstance(number, exp.Literal)) + int(array.zero)
     sql = f"pg_element({array.sql}, {position.sql} + {first})"
-    return Term(sql, oids.ELEMENTS[array.oid], array.name)
+    return pg_terms.Term(sql, oids.ELEMENTS[array.oid], array.name)
 
 
 # --- times ---
 
 
-def _part(node: exp.Extract, scope: PgScope) -> Term:
+def _part(node: exp.Extract, scope: pg_terms.PgScope) -> pg_terms.Term:
     """Translate EXTRACT of a part of a time."""
     part, moment = str(node.this.name).lower(), expression(node.expression, scope)
     if part not in _PARTS or moment.oid not in _TIMES:
-        refuse(f"EXTRACT of {part}")
+        pg_terms.refuse(f"EXTRACT of {part}")
     sql = f"CAST(extract('{part}' FROM {moment.sql}) AS DECIMAL(38, 6))"
-    return Term(sql, oids.NUMERIC, "extract")
+    return pg_terms.Term(sql, oids.NUMERIC, "extract")
 
 
-def _in_zone(node: exp.AtTimeZone, scope: PgScope) -> Term:
+def _in_zone(node: exp.AtTimeZone, scope: pg_terms.PgScope) -> pg_terms.Term:
     """Translate AT TIME ZONE 'UTC', the zone of all times here."""
     moment, zone = expression(node.this, scope), expression(node.args["zone"], scope).literal
     if moment.oid not in _TIMES or str(zone).upper() not in ("UTC", "GMT"):
-        refuse("this AT TIME ZONE")
+        pg_terms.refuse("this AT TIME ZONE")
     oid = oids.TIMESTAMP if moment.oid == oids.TIMESTAMPTZ else oids.TIMESTAMPTZ
-    return Term(f"({moment.sql} AT TIME ZONE 'UTC')", oid, "timezone")
+    return pg_terms.Term(f"({moment.sql} AT TIME ZONE 'UTC')", oid, "timezone")
 
 
 # --- calls ---
@@ -404,14 +401,14 @@ _FIELDS = {column.name: column.oid for columns in RECORDS.values() for column in
 """Types of the columns of all functions that return several."""
 
 
-def call(node: exp.Expression, scope: PgScope) -> Term:
+def call(node: exp.Expression, scope: pg_terms.PgScope) -> pg_terms.Term:
     """Translate a function call, or `(call).field` of a function that returns several columns."""
     parts = called(node)
     if parts is None:
         composite, name = expression(_bare(node.this), scope), spelled(node.expression)
         if composite.oid != oids.RECORD or name not in _FIELDS:
-            refuse("a field of this")
-        return Term(f"({composite.sql}).{name}", _FIELDS[name], name)
+            pg_terms.refuse("a field of this")
+        return pg_terms.Term(f"({composite.sql}).{name}", _FIELDS[name], name)
     schema, function = parts
     name = function_name(function)
     if schema is not None and schema.lower() not in SCHEMAS:
@@ -421,7 +418,7 @@ def call(node: exp.Expression, scope: PgScope) -> Term:
     return applied(name, [_argument(name, a, scope) for a in function.expressions], scope)
 
 
-def _argument(function: str, node: exp.Expression, scope: PgScope) -> Term:
+def _argument(function: str, node: exp.Expression, scope: pg_terms.PgScope) -> pg_terms.Term:
     """Translate an argument. In some functions a table's name stands for its row."""
     if function in TAKES_ROWS and isinstance(node, exp.Column) and not node.args.get("table"):
         columns = scope.row(spelled(node.this))
@@ -430,13 +427,13 @@ def _argument(function: str, node: exp.Expression, scope: PgScope) -> Term:
     return expression(node, scope)
 
 
-def _aggregate(name: str, function: exp.Anonymous, scope: PgScope) -> Term:
+def _aggregate(name: str, function: exp.Anonymous, scope: pg_terms.PgScope) -> pg_terms.Term:
     """Translate an aggregate with its DISTINCT and ORDER BY."""
     nodes = list(function.expressions)
     if name == "count" and len(nodes) == 1 and nodes[0] == exp.Star():
-        return Term("count(*)", oids.INT8, "count")
+        return pg_terms.Term("count(*)", oids.INT8, "count")
     if not nodes:
-        refuse(f"{name}()")
+        pg_terms.refuse(f"{name}()")
     order = distinct = ""
     if isinstance(nodes[-1], exp.Order):
         order = " ORDER BY " + ", ".join(ordered(o, scope) for o in nodes[-1].expressions)
@@ -448,21 +445,21 @@ def _aggregate(name: str, function: exp.Anonymous, scope: PgScope) -> Term:
     return aggregate(name, terms, distinct, order)
 
 
-def _filtered(node: exp.Filter, scope: PgScope) -> Term:
+def _filtered(node: exp.Filter, scope: pg_terms.PgScope) -> pg_terms.Term:
     term = call(node.this, scope)
     if term.oid in (oids.JSON, oids.JSONB):
-        refuse("FILTER of JSON")
+        pg_terms.refuse("FILTER of JSON")
     where = expression(node.expression.this, scope).sql
-    return Term(f"{term.sql} FILTER (WHERE {where})", term.oid, term.name)
+    return pg_terms.Term(f"{term.sql} FILTER (WHERE {where})", term.oid, term.name)
 
 
-def _window(node: exp.Window, scope: PgScope) -> Term:
+def _window(node: exp.Window, scope: pg_terms.PgScope) -> pg_terms.Term:
     parts = called(node.this)
     name = function_name(parts[1]) if parts else ""
-    rank = Term(f"{name}()", oids.INT8, name) if name in RANKS else None
+    rank = pg_terms.Term(f"{name}()", oids.INT8, name) if name in RANKS else None
     term = rank or expression(node.this, scope)
     if name not in (*RANKS, *AGGREGATES) or node.args.get("spec") or node.args.get("alias"):
-        refuse("this window")
+        pg_terms.refuse("this window")
     over = []
     if node.args.get("partition_by"):
         keys = ", ".join(expression(p, scope).sql for p in node.args["partition_by"])
@@ -470,13 +467,13 @@ def _window(node: exp.Window, scope: PgScope) -> Term:
     if node.args.get("order"):
         keys = ", ".join(ordered(o, scope) for o in node.args["order"].expressions)
         over.append(f"ORDER BY {keys}")
-    return Term(f"{term.sql} OVER ({' '.join(over)})", term.oid, name)
+    return pg_terms.Term(f"{term.sql} OVER ({' '.join(over)})", term.oid, name)
 
 
-_OPERATORS: dict[type[exp.Expression], Callable[[Any, PgScope], Term]] = {
+_OPERATORS: dict[type[exp.Expression], Callable[[Any, pg_terms.PgScope], pg_terms.Term]] = {
     exp.And: _logic,
     exp.Or: _logic,
-    exp.Not: lambda node, scope: Term(f"(NOT {condition(node.this, scope)})", oids.BOOL),
+    exp.Not: lambda node, scope: pg_terms.Term(f"(NOT {condition(node.this, scope)})", oids.BOOL),
     exp.Is: _is,
     exp.Between: _between,
     exp.Neg: _negative,
@@ -486,15 +483,15 @@ _OPERATORS: dict[type[exp.Expression], Callable[[Any, PgScope], Term]] = {
     **dict.fromkeys(_ARITHMETIC, _arithmetic),
     **dict.fromkeys(_PATTERNS, _matched),
 }
-_NODES: dict[type[exp.Expression], Callable[[Any, PgScope], Term]] = {
+_NODES: dict[type[exp.Expression], Callable[[Any, pg_terms.PgScope], pg_terms.Term]] = {
     **_OPERATORS,
     exp.Column: _column,
     exp.Literal: _literal,
     exp.ByteString: _literal,
     exp.RawString: _literal,
     exp.Concat: _lines,
-    exp.Null: lambda _node, _scope: NULL,
-    exp.Boolean: lambda node, _scope: Term("TRUE" if node.this else "FALSE", oids.BOOL),
+    exp.Null: lambda _node, _scope: pg_terms.NULL,
+    exp.Boolean: lambda node, _scope: pg_terms.Term("TRUE" if node.this else "FALSE", oids.BOOL),
     exp.Parameter: _parameter,
     exp.Cast: _cast,
     exp.Paren: _paren,

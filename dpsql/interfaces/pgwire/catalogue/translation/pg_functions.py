@@ -8,14 +8,7 @@ from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 
-from dpsql.interfaces.pgwire.catalogue.translation import casts, oids, pg_json
-from dpsql.interfaces.pgwire.catalogue.translation.pg_terms import (
-    PgColumn,
-    PgScope,
-    Term,
-    refuse,
-    unknown_literal,
-)
+from dpsql.interfaces.pgwire.catalogue.translation import casts, oids, pg_json, pg_terms
 from dpsql.model.dataclass import dataclass, replace
 from dpsql.model.errors import Reason, Refused
 
@@ -72,7 +65,7 @@ FUNCTIONS = _functions()
 """Functions by name and number of arguments. Others are refused."""
 
 
-def applied(name: str, arguments: list[Term], scope: PgScope) -> Term:
+def applied(name: str, arguments: list[pg_terms.Term], scope: pg_terms.PgScope) -> pg_terms.Term:
     """Return a scalar function of arguments. Raises `Refused`."""
     if name in SETS:
         return SETS[name](name, arguments, scope)
@@ -80,14 +73,16 @@ def applied(name: str, arguments: list[Term], scope: PgScope) -> Term:
         return _WRITTEN[name](arguments, scope)
     if name in _ANY_NUMBER:
         agreed, oid = casts.agreed(arguments, scope)
-        return Term(f"{name}({', '.join(a.sql for a in agreed)})", oid, name)
+        return pg_terms.Term(f"{name}({', '.join(a.sql for a in agreed)})", oid, name)
     row = FUNCTIONS.get((name, len(arguments)))
     if row is None:
         raise Refused(Reason.UNKNOWN_FUNCTION, name=name)
     return _row(name, row, arguments, scope)
 
 
-def _row(name: str, row: PgFunction, arguments: list[Term], scope: PgScope) -> Term:
+def _row(
+    name: str, row: PgFunction, arguments: list[pg_terms.Term], scope: pg_terms.PgScope
+) -> pg_terms.Term:
     """Return a function of the table over its arguments. Constants take the types of the row."""
     items = []
     for argument, oid in zip(arguments, row.arguments, strict=True):
@@ -95,26 +90,26 @@ def _row(name: str, row: PgFunction, arguments: list[Term], scope: PgScope) -> T
         if oid in oids.REGS and item.oid in oids.TEXTS:
             item = casts.cast(item, oid, scope)
         items.append(item)
-    first = items[0] if items else unknown_literal("")
+    first = items[0] if items else pg_terms.unknown_literal("")
     oid = first.oid if row.oid is None else row.oid
     # Vectors begin at position 0, other arrays at 1.
     sql = row.sql.format(*(item.sql for item in items), base=0 if first.zero else 1)
-    return Term(sql, oid, name)
+    return pg_terms.Term(sql, oid, name)
 
 
-def _format(arguments: list[Term], scope: PgScope) -> Term:
+def _format(arguments: list[pg_terms.Term], scope: pg_terms.PgScope) -> pg_terms.Term:
     """Translate FORMAT of a constant with %s, %I and %L, which tools use."""
     template = arguments[0].literal if arguments else None
     if template is None:
-        refuse("format without a constant")
+        pg_terms.refuse("format without a constant")
     pieces = re.split("%([sIL])", template)
     if "%" in "".join(pieces[::2]) or len(pieces) // 2 != len(arguments) - 1:
-        refuse("this format")
+        pg_terms.refuse("this format")
     values = [casts.cast(v, oids.TEXT, scope).sql for v in arguments[1:]]
     filled = [_FORMATS[kind].format(v) for kind, v in zip(pieces[1::2], values, strict=True)]
-    plain = [unknown_literal(text).sql for text in pieces[::2]]
+    plain = [pg_terms.unknown_literal(text).sql for text in pieces[::2]]
     parts = [part for pair in zip_longest(plain, filled) for part in pair if part is not None]
-    return Term("(" + " || ".join(parts) + ")", oids.TEXT, "format")
+    return pg_terms.Term("(" + " || ".join(parts) + ")", oids.TEXT, "format")
 
 
 _FORMATS = {
@@ -125,18 +120,18 @@ _FORMATS = {
 """Translations of FORMAT's %s (text), %I (quoted name) and %L (quoted text)."""
 
 
-def _as_json(name: str) -> Callable[[list[Term], PgScope], Term]:
+def _as_json(name: str) -> Callable[[list[pg_terms.Term], pg_terms.PgScope], pg_terms.Term]:
     return lambda arguments, scope: pg_json.to_json(arguments, scope).named(name)
 
 
-def _typeof(arguments: list[Term], _scope: PgScope) -> Term:
-    (value,) = arguments if len(arguments) == 1 else refuse("pg_typeof of several values")
-    return Term(f"CAST({value.oid} AS BIGINT)", oids.REGTYPE, "pg_typeof")
+def _typeof(arguments: list[pg_terms.Term], _scope: pg_terms.PgScope) -> pg_terms.Term:
+    (value,) = arguments if len(arguments) == 1 else pg_terms.refuse("pg_typeof of several values")
+    return pg_terms.Term(f"CAST({value.oid} AS BIGINT)", oids.REGTYPE, "pg_typeof")
 
 
-def _concat_ws(arguments: list[Term], scope: PgScope) -> Term:
+def _concat_ws(arguments: list[pg_terms.Term], scope: pg_terms.PgScope) -> pg_terms.Term:
     texts = [casts.cast(argument, oids.TEXT, scope).sql for argument in arguments]
-    return Term(f"concat_ws({', '.join(texts)})", oids.TEXT, "concat_ws")
+    return pg_terms.Term(f"concat_ws({', '.join(texts)})", oids.TEXT, "concat_ws")
 
 
 _WRITTEN = {
@@ -155,47 +150,49 @@ _WRITTEN = {
 """Functions with any number of arguments."""
 
 
-def _unnest(name: str, arguments: list[Term], scope: PgScope) -> Term:
-    (array,) = arguments if len(arguments) == 1 else refuse("unnest of several arrays")
+def _unnest(name: str, arguments: list[pg_terms.Term], scope: pg_terms.PgScope) -> pg_terms.Term:
+    (array,) = arguments if len(arguments) == 1 else pg_terms.refuse("unnest of several arrays")
     array = casts.typed(array, oids.ARRAYS[oids.TEXT], scope)
     if array.oid not in oids.ELEMENTS:
-        refuse("unnest of this")
-    return Term(f"unnest({array.sql})", oids.ELEMENTS[array.oid], name)
+        pg_terms.refuse("unnest of this")
+    return pg_terms.Term(f"unnest({array.sql})", oids.ELEMENTS[array.oid], name)
 
 
-def _series(name: str, arguments: list[Term], _scope: PgScope) -> Term:
+def _series(name: str, arguments: list[pg_terms.Term], _scope: pg_terms.PgScope) -> pg_terms.Term:
     if not 1 < len(arguments) < 4:  # noqa: PLR2004 - first, last and maybe a step
-        refuse(f"{name} of {len(arguments)} arguments")
+        pg_terms.refuse(f"{name} of {len(arguments)} arguments")
     inner = ", ".join(a.sql for a in arguments)
     oid = oids.common(*(a.oid for a in arguments))
-    kind = oids.shadow_type(oid) if oid in oids.INTEGERS else refuse(f"this {name}")
-    return Term(f"unnest(pg_series({inner})::{kind}[])", oid, name)
+    kind = oids.shadow_type(oid) if oid in oids.INTEGERS else pg_terms.refuse(f"this {name}")
+    return pg_terms.Term(f"unnest(pg_series({inner})::{kind}[])", oid, name)
 
 
-def _subscripts(name: str, arguments: list[Term], _scope: PgScope) -> Term:
+def _subscripts(
+    name: str, arguments: list[pg_terms.Term], _scope: pg_terms.PgScope
+) -> pg_terms.Term:
     array = arguments[0]
     first = 0 if array.zero else 1
     last = f"len({array.sql}) - {1 - first}"
-    return Term(f"unnest(generate_series({first}, {last})::INTEGER[])", oids.INT4, name)
+    return pg_terms.Term(f"unnest(generate_series({first}, {last})::INTEGER[])", oids.INT4, name)
 
 
-def _exploded(name: str, arguments: list[Term], scope: PgScope) -> Term:
+def _exploded(name: str, arguments: list[pg_terms.Term], scope: pg_terms.PgScope) -> pg_terms.Term:
     """Return the grants of an array of ACL items, one for each holder and privilege."""
-    (items,) = arguments if len(arguments) == 1 else refuse("aclexplode of several values")
+    (items,) = arguments if len(arguments) == 1 else pg_terms.refuse("aclexplode of several values")
     array = casts.typed(items, oids.ARRAYS[oids.ACLITEM], scope)
-    return Term(f"unnest(pg_grants({array.sql}))", oids.RECORD, name)
+    return pg_terms.Term(f"unnest(pg_grants({array.sql}))", oids.RECORD, name)
 
 
-def _itself(name: str, arguments: list[Term], scope: PgScope) -> Term:
+def _itself(name: str, arguments: list[pg_terms.Term], scope: pg_terms.PgScope) -> pg_terms.Term:
     relation = casts.typed(arguments[0], oids.REGCLASS, scope)
-    return Term(f"unnest([{relation.sql}])", oids.REGCLASS, name)
+    return pg_terms.Term(f"unnest([{relation.sql}])", oids.REGCLASS, name)
 
 
-SETS: dict[str, Callable[[str, list[Term], PgScope], Term]] = {
+SETS: dict[str, Callable[[str, list[pg_terms.Term], pg_terms.PgScope], pg_terms.Term]] = {
     "unnest": _unnest,
     "generate_series": _series,
     "generate_subscripts": _subscripts,
-    "_pg_expandarray": lambda name, arguments, _scope: Term(
+    "_pg_expandarray": lambda name, arguments, _scope: pg_terms.Term(
         f"unnest(pg_pairs({arguments[0].sql}))", oids.RECORD, name
     ),
     "aclexplode": _exploded,
@@ -204,12 +201,12 @@ SETS: dict[str, Callable[[str, list[Term], PgScope], Term]] = {
 """Functions that return rows: in a SELECT list, or as a table of one column."""
 
 RECORDS = {
-    "_pg_expandarray": (PgColumn("x", oids.INT2), PgColumn("n", oids.INT4)),
+    "_pg_expandarray": (pg_terms.PgColumn("x", oids.INT2), pg_terms.PgColumn("n", oids.INT4)),
     "aclexplode": (
-        PgColumn("grantor", oids.OID),
-        PgColumn("grantee", oids.OID),
-        PgColumn("privilege_type", oids.TEXT),
-        PgColumn("is_grantable", oids.BOOL),
+        pg_terms.PgColumn("grantor", oids.OID),
+        pg_terms.PgColumn("grantee", oids.OID),
+        pg_terms.PgColumn("privilege_type", oids.TEXT),
+        pg_terms.PgColumn("is_grantable", oids.BOOL),
     ),
 }
 """Columns of the functions that return rows of several."""
@@ -225,7 +222,7 @@ def is_known(name: str) -> bool:
     return name in _OTHERS or any(name == function for function, _ in FUNCTIONS)
 
 
-def aggregate(name: str, items: list[Term], distinct: str, order: str) -> Term:
+def aggregate(name: str, items: list[pg_terms.Term], distinct: str, order: str) -> pg_terms.Term:
     """Return an aggregate over terms. Raises `Refused`."""
     if name in ("json_agg", "jsonb_agg"):
         written = pg_json.json_agg(items[0], distinct, order)
@@ -236,9 +233,9 @@ def aggregate(name: str, items: list[Term], distinct: str, order: str) -> Term:
         return pg_json.jsonb_object_agg(items, distinct, order)
     oid = AGGREGATES[name]
     if name == "array_agg":
-        oid = oids.ARRAYS.get(items[0].oid) or refuse("an array of this type")
+        oid = oids.ARRAYS.get(items[0].oid) or pg_terms.refuse("an array of this type")
     shadow = {"array_agg": "list", "every": "bool_and"}.get(name, name)
     sql = f"{shadow}({distinct}{', '.join(t.sql for t in items)}{order})"
     if name == "sum" and items[0].oid in (oids.INT8, oids.NUMERIC):
         oid = oids.NUMERIC
-    return Term(sql, items[0].oid if oid is None else oid, name)
+    return pg_terms.Term(sql, items[0].oid if oid is None else oid, name)

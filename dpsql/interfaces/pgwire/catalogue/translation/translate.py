@@ -10,16 +10,8 @@ from typing import Any
 
 from sqlglot import exp
 
-from dpsql.interfaces.pgwire.catalogue.translation import casts, oids, pg_functions
-from dpsql.interfaces.pgwire.catalogue.translation.pg_expressions import (
-    CONSTANTS,
-    SCHEMAS,
-    call,
-    condition,
-    direction,
-    expression,
-    ordered,
-)
+from dpsql.interfaces.pgwire.catalogue.translation import casts, oids, pg_expressions, pg_functions
+from dpsql.interfaces.pgwire.catalogue.translation.pg_expressions import condition, expression
 from dpsql.interfaces.pgwire.catalogue.translation.pg_terms import (
     Names,
     PgColumn,
@@ -103,7 +95,7 @@ def concerns(text: str, names: Names) -> bool:
 def _of_catalogue(table: exp.Table, ctes: set[str], names: Names) -> bool:
     name = spelled(table.this)
     if table.args.get("db"):
-        return spelled(table.args["db"]) in SCHEMAS
+        return spelled(table.args["db"]) in pg_expressions.SCHEMAS
     meant = name in ctes and not _in_definition(table, name)
     return meant or names.relation(None, name) is not None
 
@@ -126,7 +118,7 @@ def _asks_nothing_else(root: exp.Expression, names: Names) -> bool:
     Results of constants reveal nothing to other analysts.
     """
     calls = [function_name(c) for c in root.find_all(exp.Anonymous)]
-    words = any(isinstance(node, tuple(CONSTANTS)) for node in root.walk())
+    words = any(isinstance(node, tuple(pg_expressions.CONSTANTS)) for node in root.walk())
     named = words or any(map(_casts, root.find_all(exp.Cast)))
     listed = (pg_functions.is_known(name) or names.function(name) is not None for name in calls)
     return (named or not (pg_functions.TIMES | OF_CONSTANTS).issuperset(calls)) and all(listed)
@@ -282,7 +274,7 @@ def _order(node: exp.Select, items: Sequence[Term], scope: PgScope) -> str:
     if order is None:
         return _as_listed(node)
     names = [item.name for item in items]
-    keys = [_output(key, names) or ordered(key, scope) for key in order.expressions]
+    keys = [_output(key, names) or pg_expressions.ordered(key, scope) for key in order.expressions]
     return f" ORDER BY {', '.join(keys)}"
 
 
@@ -306,11 +298,11 @@ def _output(key: exp.Ordered, names: Sequence[str]) -> str | None:
     while isinstance(inner, exp.Collate | exp.Paren):
         inner = inner.this
     if isinstance(inner, exp.Literal):
-        return f"{_position(inner, len(names))}{direction(key)}"
+        return f"{_position(inner, len(names))}{pg_expressions.direction(key)}"
     if isinstance(inner, exp.Column) and not inner.args.get("table"):
         name = spelled(inner.this)
         if name in names:
-            return f"{names.index(name) + 1}{direction(key)}"
+            return f"{names.index(name) + 1}{pg_expressions.direction(key)}"
     return None
 
 
@@ -450,7 +442,7 @@ def _function(node: exp.Expression, inner: exp.Expression, scope: PgScope) -> st
         return _aliased(rows.sql, rows.columns, node, scope, name)
     if name == "unnest" and parts is not None and len(parts[1].expressions) > 1:
         return _side_by_side(node, parts[1].expressions, scope)
-    item = call(inner, scope)
+    item = pg_expressions.call(inner, scope)
     own, given = _alias(node, name)
     if name not in pg_functions.SETS:  # one value, as a table of one row
         item = item.named(own if node.args.get("alias") else item.name)
