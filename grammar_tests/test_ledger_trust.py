@@ -319,6 +319,15 @@ def test_wrong_twin_a_mark_without_a_digest_believes_a_torn_one(
         test_a_torn_mark_is_the_mark_before(path)
 
 
+def test_a_mark_that_is_read_while_it_is_written_is_read_again(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old, new = (mark.Mark("id", sequence, "00", "1:2") for sequence in (4, 5))
+    readings = [(None, old), (new, old)]
+    monkeypatch.setattr(mark, "_read_places", lambda _: readings.pop(0))
+    assert mark.read_mark(str(path)) == new
+
+
 def test_a_mark_that_goes_back_leaves_nothing_of_the_later_one(path: Path) -> None:
     """The owner accepted an older file, or another one: both places are of it."""
     for sequence, identity in ((7, "1:2"), (8, "1:2"), (3, "1:2"), (3, "5:6")):

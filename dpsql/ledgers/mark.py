@@ -73,6 +73,8 @@ def read_mark(ledger: str) -> Mark | None:
     Raises LedgerError if the file is not a mark, OSError if it cannot be read.
     """
     marks = _read_places(mark_path(ledger))
+    if None in marks:  # another process may be writing there: its mark must not be missed
+        marks = _read_places(mark_path(ledger))
     newest = max((mark for mark in marks if mark), key=_sequence, default=None)
     if marks and newest is None:
         raise LedgerError(f"The ledger's mark {mark_path(ledger)} was damaged. {ACCEPT}")
