@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, settings
 from dpsql.mechanisms.entropy import Entropy
 from dpsql.preparation import offers
 from dpsql.proxy import Proxy
-from grammar_tests import forked_workers
+from grammar_tests import forked_workers, postgres_kit
 from grammar_tests.draws import STREAM
 from grammar_tests.proxy_kit import shop
 from grammar_tests.session_kit import Client
@@ -179,6 +179,7 @@ def pytest_collection_finish() -> None:
 
 def pytest_unconfigure() -> None:
     forked_workers.close()
+    postgres_kit.close()
     gc.unfreeze()
     gc.collect()
 

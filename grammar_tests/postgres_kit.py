@@ -8,8 +8,9 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -49,27 +50,62 @@ def running(port: int = PORT, **settings: str) -> Iterator[Postgres]:
     """Start a server in a folder of its own, and stop it; skips the test where there is none."""
     if not (BIN / "initdb").exists():
         pytest.skip(MISSING)
+    with _fresh_folder() as (folder, as_user):
+        _run([*as_user, "cp", "-a", _template() / "data", folder])
+        options = {**SERVER, "port": str(port), **settings}
+        with _started(folder, as_user, options):
+            yield Postgres(str(folder), port)
+
+
+@contextmanager
+def _fresh_folder() -> Iterator[tuple[Path, list[str]]]:
+    """A folder of a server, removed at the end, and how programs of its user are run."""
     # A socket's path may not be longer than 107 bytes: pytest's own folders are.
     folder = Path(tempfile.mkdtemp(prefix="pg15"))
-    as_user = _unprivileged(folder)
-    data = folder / "data"
-    initdb = "initdb -U dpsql -A trust -E UTF8 --locale=C --no-sync -D".split()
     try:
-        _run([*as_user, BIN / initdb[0], *initdb[1:], data])
-        options = {**SERVER, "port": str(port), **settings}
-        options["unix_socket_directories"] = str(folder)
-        lines = [f"{name} = '{value}'\n" for name, value in options.items()]
-        with (data / "postgresql.conf").open("a") as file:
-            file.writelines(lines)
-        _run([*as_user, BIN / "pg_ctl", "-D", data, "-w", "-l", folder / "log", "start"])
-        there: list[str | Path] = ["-h", folder, "-p", str(port), "-U", OWNER]
-        _run([*as_user, BIN / "createdb", *there, DATABASE])
-        _run([*as_user, BIN / "dropdb", *there, "--maintenance-db=template1", "postgres"])
-        yield Postgres(str(folder), port)
+        yield folder, _unprivileged(folder)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _started(folder: Path, as_user: list[str], options: dict[str, str]) -> Iterator[None]:
+    """Run the server of the data in a folder."""
+    data = folder / "data"
+    options["unix_socket_directories"] = str(folder)
+    lines = [f"{name} = '{value}'\n" for name, value in options.items()]
+    with (data / "postgresql.conf").open("a") as file:
+        file.writelines(lines)
+    control: list[str | Path] = [*as_user, BIN / "pg_ctl", "-D", data, "-w"]
+    try:
+        _run([*control, "-l", folder / "log", "start"])
+        yield
     finally:
         with suppress(subprocess.CalledProcessError):
-            _run([*as_user, BIN / "pg_ctl", "-D", data, "-m", "immediate", "-w", "stop"])
-        shutil.rmtree(folder, ignore_errors=True)
+            _run([*control, "-m", "immediate", "stop"])
+
+
+_TEMPLATES = ExitStack()
+
+
+@cache
+def _template() -> Path:
+    """The folder of a server that never runs again: each of this process starts as a copy of it."""
+    folder, as_user = _TEMPLATES.enter_context(_fresh_folder())
+    initdb = "initdb -U dpsql -A trust -E UTF8 --locale=C --no-sync -D".split()
+    _run([*as_user, BIN / initdb[0], *initdb[1:], folder / "data"])
+    with _started(folder, as_user, {**SERVER, "port": str(PORT)}):
+        there: list[str | Path] = ["-h", folder, "-p", str(PORT), "-U", OWNER]
+        _run([*as_user, BIN / "createdb", *there, DATABASE])
+        _run([*as_user, BIN / "dropdb", *there, "--maintenance-db=template1", "postgres"])
+        _run([*as_user, BIN / "pg_ctl", "-D", folder / "data", "-m", "fast", "-w", "stop"])
+    return folder
+
+
+def close() -> None:
+    """Remove what servers of this process were copied from."""
+    _template.cache_clear()
+    _TEMPLATES.close()
 
 
 @contextmanager
