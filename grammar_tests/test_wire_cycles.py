@@ -175,4 +175,4 @@ def test_a_server_that_keeps_sessions_would_be_seen(
         return kept[-1]
 
     monkeypatch.setattr(served.server, "_session", keeping)
-    assert grown(served, 500, others=0) >= 500 // 10
+    assert grown(served, 100, others=0) >= 100 // 10
