@@ -53,7 +53,8 @@ def _function(scope: Mapping[str, Any], name: str) -> Any:
 
 def replace_functions(file: str, text: str, names: Sequence[str], **more: object) -> None:
     """Give functions of an imported module the code that they have in another text of it."""
-    module = import_module("dpsql." + file.removesuffix(".py").replace("/", "."))
+    place = file.removesuffix(".py").removesuffix("/__init__")
+    module = import_module("dpsql." + place.replace("/", "."))
     scope: dict[str, Any] = {"__name__": module.__name__, "__file__": module.__file__, **more}
     exec(compile(text, str(module.__file__), "exec"), scope)  # noqa: S102 - a mutant of ours
     vars(module).update(more)
