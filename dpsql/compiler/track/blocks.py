@@ -152,10 +152,9 @@ class Blocks:
             silent=_silent(rows.relation, policy),
         )
         counted = [_of_rows(m, rows, unit_ids) for m in relation.measures]
-        unread = min(rows.relation.fields, key=lambda field: field.id).ref
         return PrivateBlock(
             rows=rows.relation,
-            unit=unread if rows.several else rows.unit(policy),
+            unit=_unread_column(rows) if rows.several else rows.unit(policy),
             unit_ids=unit_ids,
             max_rows=rows.max_rows,
             determined=determined,
@@ -212,6 +211,11 @@ def _written(block: PrivateBlock) -> _Written:
     keys = tuple(key.expression for key in block.keys)
     text = writer.write((block.rows, block.unit, keys, block.groups is None))
     return _Written(text, writer.numbers)
+
+
+def _unread_column(rows: Private) -> Ref:
+    """Return a column in place of the unit's, which is never read."""
+    return min(rows.relation.fields, key=lambda field: field.id).ref
 
 
 def _alone(rows: Private, keys: tuple[Item, ...], determined: frozenset[int]) -> bool:

@@ -94,7 +94,7 @@ def _decimal_integer(part: measurement_kinds.ValueTotal, x: str, lower: int, upp
 
 def as_integer(lattice: Lattice, total: str) -> str:
     """Return SQL for a sum over rows as an integer; for a DECIMAL, its digits without the point."""
-    if not lattice.is_decimal:
+    if not lattice.digits or not lattice.is_decimal:
         return total
     return f"replace({total}::DECIMAL({MOST_DIGITS}, {lattice.digits})::VARCHAR, '.', '')"
 

@@ -181,7 +181,8 @@ def read_users(path: str) -> UsersFile:
         text = Path(path).read_bytes()
     except FileNotFoundError:
         return UsersFile()
-    return UsersFile(*_read_lines(text))
+    users, secret = _read_lines(text)
+    return UsersFile(users, secret)
 
 
 @lru_cache(maxsize=8)
