@@ -115,7 +115,7 @@ def by_interval(world: World, rng: np.random.Generator) -> Drawn:
     noise = best.bound * world.deviation
     noisy = world.clipped(best.bound) + best.bound * world.noise(world.groups, rng, votes=False)
     sizes = np.maximum(noisy, 0) + noise
-    bias = best.bias.of_group(sizes / sizes.sum())
+    bias = best.bias.of_group(sizes)
     width, end = FACTORS[world.order]
     return noisy, noisy - width * noise, noisy + one_sided(width, end, bias / noise) * noise + bias
 

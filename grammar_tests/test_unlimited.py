@@ -53,6 +53,7 @@ STATEMENTS = (
     "SELECT AVG(CASE WHEN quantity > 3 THEN 0 END) FROM orders",
     "SELECT CORR(0, quantity), SUM(amount) / COUNT(*) FROM orders",
     "SELECT MEDIAN(quantity), MAX(status), COUNT(DISTINCT note) FROM orders",
+    "SELECT status FROM orders GROUP BY status ORDER BY SUM(amount) DESC LIMIT 1",
 )
 
 

@@ -21,7 +21,7 @@ from functools import cache
 import numpy as np
 
 from dpsql.mechanisms.error import standard_deviation, widest
-from dpsql.mechanisms.norm_bounds import Octaves
+from dpsql.mechanisms.norm_bounds import Octaves, last_octave
 from dpsql.mechanisms.tails import reach
 from dpsql.model.dataclass import dataclass
 from dpsql.model.vocabulary import Mechanism, Noise
@@ -68,18 +68,21 @@ class ClippingBias:
 
     It removes `common` of a mean group, in proportion to its size, and `few` more where few units
     hold much, by the root of that. There are `groups`. A bias that is a `guess` holds less often.
+    It is at most `part` of what is left of a group, and what `beyond` units add.
     """
 
     common: float
     few: float
     groups: int
     guess: bool
+    part: float = np.inf
+    beyond: float = 0.0
 
-    def of_group(self, shares: np.ndarray) -> np.ndarray:
-        """Return the bias of groups with these shares of the total, which add up to 1."""
-        sizes = shares * self.groups
+    def of_group(self, left: np.ndarray) -> np.ndarray:
+        """Return the bias of all groups, of which so many steps are left."""
+        sizes = left / left.sum() * self.groups
         bias: np.ndarray = self.common * sizes + self.few * np.sqrt(sizes)
-        return bias
+        return np.minimum(bias, self.part * left + self.beyond) if self.part < np.inf else bias
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +111,14 @@ class BestBound:
 
 
 def best_bound(
-    octaves: Octaves, most: int, counts: Sequence[int], votes: Noise, answer: ClippedAnswer
+    octaves: Octaves,
+    most: int,
+    counts: Sequence[int],
+    votes: Noise,
+    answer: ClippedAnswer,
+    bound: int | None = None,
 ) -> BestBound:
-    """The clipping bound of the narrowest interval.
+    """The clipping bound of the narrowest interval; `bound` where it was chosen otherwise.
 
     `counts` are those of octaves, the lowest first; no norm is above `most`. `votes` is the
     distribution of the noise of counts.
@@ -125,7 +133,8 @@ def best_bound(
     last = histogram.last
     first, behind = 4 * (octaves.lowest - 1), 4 * octaves.highest + 1
     ends = [octaves.end(quarter) for quarter in range(first, behind)]
-    bounds = np.maximum(_candidates(ends, most, last), 1)  # a bound of 0 has no noise
+    candidates = _candidates(ends, most, last) if bound is None else np.array([float(bound)])
+    bounds = np.maximum(candidates, 1)  # a bound of 0 has no noise
     excess = _Excess.of(np.array(ends, dtype=float)[::4], most, last, bounds)
     common, few = _biases(histogram, excess, answer)
     noise = answer.deviation * bounds
@@ -138,6 +147,28 @@ def best_bound(
         guess=bool(common[place] + few[place] > GUESS * noise[place]),
     )
     return BestBound(int(bounds[place]), bias, float(widths[place]))
+
+
+def lost_part(octaves: Octaves, counts: Sequence[int], votes: Noise, bound: int) -> float:
+    """Return about the most that a bound takes of the units in a group, over what it leaves.
+
+    A unit in k groups has the norm √k and counts for bound/√k in each. Norms are log-uniform in
+    their octaves, or at their far ends: the mean of both is returned.
+
+    >>> votes = Noise(Mechanism.DISCRETE_LAPLACE, Fraction(5))
+    >>> round(lost_part(Octaves(0, 4), [3, 2, 7000, 600, -2], votes, 3), 2)
+    0.38
+    """
+    last = last_octave(counts, votes)
+    inside, ends = np.zeros(2), np.zeros(2)
+    for place, count in enumerate(counts[: last + 1]):
+        upper = octaves.end(4 * (octaves.lowest + place))
+        lower, units = upper / 2, max(count, 0)
+        between = min(max(bound, lower), upper)
+        left = (between**2 - lower**2) / 2 + bound * (upper - between)
+        inside += units * np.array([(upper**2 - lower**2) / 2, left])
+        ends += units * np.array([upper**2, upper * min(upper, bound)])
+    return float(sum(whole / max(left, 1.0) - 1 for whole, left in (inside, ends)) / 2)
 
 
 def one_sided(width: float, one_end: float, bias: np.ndarray) -> np.ndarray:

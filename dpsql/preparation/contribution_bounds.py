@@ -23,13 +23,14 @@ from dpsql.compiler.plan.measurement_kinds import (
     RangeVote,
     RatioVote,
     RowCount,
+    UnitCount,
     Vote,
 )
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.compiler.plan.private_plan import FoundNorm, Payment, Poll
-from dpsql.compiler.plan.published_keys import ThresholdKeys
+from dpsql.compiler.plan.published_keys import ThresholdKeys, TopKeys
 from dpsql.mechanisms import norm_bounds, standard_deviation
-from dpsql.mechanisms.clipping_bias import ClippedAnswer, best_bound
+from dpsql.mechanisms.clipping_bias import ClippedAnswer, best_bound, lost_part
 from dpsql.mechanisms.norm_bounds import (
     NormBound,
     chosen,
@@ -155,7 +156,8 @@ def _norm_of(widest: Prepared, poll: Poll, result: _Result) -> FoundNorm:
         case Vote():
             choose = _for_keys if poll.of_keys else _chosen
             best = choose(widest, poll, vote, counts, noise)
-            return FoundNorm(poll.key, best.bound, best.above, best.visible)
+            norm = FoundNorm(poll.key, best.bound, best.above, best.visible)
+            return _with_bias(norm, poll, vote, counts, noise, _law(widest, poll, vote))
         case MeanVote():
             means = [vote.total.lower, *vote.edges, vote.total.upper]
             return _middle(poll.key, means, counts, noise)
@@ -250,9 +252,35 @@ def _of_both_by_error(
         for vote, (_, counts, noise), of, weight in zip(votes, both, laws, (more, 1.0), strict=True)
     ]
     instead = poll.either and clips[1].error < clips[0].error
-    for (each, _, _), best in zip(both, clips, strict=True):
+    for (each, counts, noise), best, vote, of in zip(both, clips, votes, laws, strict=True):
         taken = instead and each is not poll
-        yield FoundNorm(each.key, best.bound, best.above, best.visible, instead=taken)
+        norm = FoundNorm(each.key, best.bound, best.above, best.visible, instead=taken)
+        yield _with_bias(norm, each, vote, counts, noise, of)
+
+
+def _with_bias(
+    norm: FoundNorm, poll: Poll, vote: Vote, counts: Sequence[int], noise: Noise, law: _Law
+) -> FoundNorm:
+    """Return the norm of totals in private groups with the bias of its bound.
+
+    Groups lose at most √l0 times as much as an L2 norm. A unit that counts in k groups has the norm
+    √k, so they lose k: at most as the largest norm that stands out.
+    """
+    if poll.column is None or vote.norm is Norm.MAX:
+        return norm
+    bins, counted = vote.bins, isinstance(vote.total, UnitCount) and vote.norm is Norm.L2
+    last = norm_bounds.last_octave(counts, noise)
+    weight = sqrt(law.l0) if vote.norm is Norm.L2 else 1.0
+    if counted:
+        weight = min(weight, bins.end(4 * (bins.lowest + last)) / vote.steps)
+    signs = vote.total.total_lower < 0 < vote.total.total_upper
+    answer = ClippedAnswer(law.deviation, law.gaussian, poll.groups, weight, signs)
+    bias = best_bound(bins, vote.most, counts, noise, answer, norm.bound).bias
+    if counted:
+        beyond = norm_bounds.at_most(counts[last + 1 :], noise) * vote.steps
+        part = lost_part(bins, counts, noise, norm.bound)
+        bias = replace(bias, part=part, beyond=float(beyond))
+    return replace(norm, bias=bias)
 
 
 def _least(
@@ -341,13 +369,19 @@ class _Law:
 
 
 def _law(widest: Prepared, poll: Poll, vote: Vote) -> _Law:
-    """Return the noise of the answer; for ranks, the rank error of a choice in rows."""
+    """Return the noise of the answer; for ranks, the rank error of a choice in rows.
+
+    For a choice of keys that shows no sum, it is the error of the sum that it decides by.
+    """
     most = vote.bins.most
     for block in widest.blocks:
         one = block.l0 == 1
         for release in block.releases:
             if release.field.id == poll.column:
                 return _law_of(release.payment, block.l0)
+        if isinstance(block.keys, TopKeys) and block.keys.place is not None:
+            error = sqrt(2) / float(block.keys.top.rate)
+            return _Law(error / most, gaussian=False, one_group=one, l0=block.l0)
         for choice in block.choices:
             if choice.query.histogram.rows == most:
                 error = sqrt(2) / float(choice.rate * choice.aim.per_row)

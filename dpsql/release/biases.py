@@ -36,4 +36,4 @@ def _of_groups(block: BlockPlan, noisy: Noisy, biased: BiasedColumn) -> np.ndarr
     sign = -1.0 if sized.query.total_upper == 0 else 1.0
     values = np.abs(values) if place == own and biased.below else values * sign
     sizes = np.maximum(values, 0.0) + standard_deviation(sized.noise)
-    return biased.bias.of_group(sizes / sizes.sum()) * float(release.query.released.step)
+    return biased.bias.of_group(sizes) * float(release.query.released.step)

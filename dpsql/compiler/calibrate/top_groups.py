@@ -128,6 +128,7 @@ class _Choice:
             ),
             groups=Contribution(keys, NOT_NEEDED),
             enforce_l0=False,
+            biased=block.biased if self.measured else (),
         )
 
 
