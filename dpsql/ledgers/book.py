@@ -140,14 +140,6 @@ class Book:
         self.confirm(answers[0])
         return payload
 
-    def append_answer(self, query_id: str, payload: bytes) -> None:
-        """Append the answer of a query. Raises LedgerError if it was never charged."""
-        if not self.find(chain.EntryKind.CHARGE, "query_id = ?", query_id):
-            raise LedgerError(f"Query {query_id} was never charged; its answer is not kept.")
-        digest = sha256(payload).hexdigest()
-        self.append(chain.EntryKind.ANSWER, query_id=query_id, detail=digest)
-        self._store.insert_answer(self.opened, query_id, payload)
-
     def answered(self, query_id: str | None) -> bool:
         """Test whether an answer of this query was recorded."""
         return bool(self.find(chain.EntryKind.ANSWER, "query_id = ?", query_id))

@@ -16,6 +16,7 @@ import os
 from dataclasses import asdict
 from functools import lru_cache
 from hashlib import sha256
+from operator import attrgetter
 
 from dpsql.ledgers.chain import State
 from dpsql.ledgers.codec import canonical
@@ -75,7 +76,7 @@ def read_mark(ledger: str) -> Mark | None:
     marks = _read_places(mark_path(ledger))
     if None in marks:  # another process may be writing there: its mark must not be missed
         marks = _read_places(mark_path(ledger))
-    newest = max((mark for mark in marks if mark), key=_sequence, default=None)
+    newest = max(filter(None, marks), key=attrgetter("sequence"), default=None)
     if marks and newest is None:
         raise LedgerError(f"The ledger's mark {mark_path(ledger)} was damaged. {ACCEPT}")
     return newest
@@ -83,10 +84,6 @@ def read_mark(ledger: str) -> Mark | None:
 
 _PLACE = 4096
 """Bytes of one place: no disk writes less than this, and a torn write harms no other place."""
-
-
-def _sequence(mark: Mark | None) -> int:
-    return -1 if mark is None else mark.sequence
 
 
 def _read_places(path: str) -> tuple[Mark | None, ...]:
@@ -134,12 +131,12 @@ def write_mark(ledger: str, mark: Mark) -> None:
     text = canonical(asdict(mark)).encode("ascii")
     place = b"\n".join((text, _digest(text))).ljust(_PLACE)
     before = _read_places(path)
-    newest = max(before, key=_sequence, default=None)
+    newest = max(filter(None, before), key=attrgetter("sequence"), default=None)
     same = newest and (newest.ledger, newest.identity) == (mark.ledger, mark.identity)
     if len(place) > _PLACE:
         raise OSError("a mark is longer than its place")
-    if same and len(before) > 1 and _sequence(newest) < mark.sequence:
-        _write_place(path, before.index(min(before, key=_sequence)), place)
+    if newest and same and len(before) > 1 and newest.sequence < mark.sequence:
+        _write_place(path, 1 - before.index(newest), place)
     else:
         _replace_file(path, place * 2)
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import datetime
+from hashlib import sha256
 from typing import Self
 
 from dpsql.ledgers import (
@@ -32,6 +33,7 @@ from dpsql.ledgers.mark import mark_of
 from dpsql.ledgers.store import Patience, SqliteStore
 from dpsql.ledgers.stored_records import StoredRecords, current_window
 from dpsql.model.delegation import Delegation
+from dpsql.model.errors import LedgerError
 from dpsql.model.vocabulary import Fact, Loss, Noisy
 
 
@@ -74,7 +76,11 @@ class StoredLedger(StoredRecords):
         payloads = [(name, encode_answer(each)) for name, each in ((query_id, answer), *more)]
         with self._writing() as book:
             for name, payload in payloads:
-                book.append_answer(name, payload)
+                if not book.find(EntryKind.CHARGE, "query_id = ?", name):
+                    raise LedgerError(f"Query {name} was never charged; its answer is not kept.")
+                digest = sha256(payload).hexdigest()
+                book.append(EntryKind.ANSWER, query_id=name, detail=digest)
+                self._store.insert_answer(book.opened, name, payload)
 
     def refresh(self) -> int:
         with self._writing() as book:

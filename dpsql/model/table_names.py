@@ -48,13 +48,12 @@ def parts(name: str) -> tuple[str | None, str] | None:
     match = _NAME.fullmatch(name)
     if match is None:
         return None
-    schema, table = (None if part is None else _plain(part) for part in match.groups())
+    schema, table = (
+        part[1:-1].replace('""', '"') if part and part.startswith('"') else part
+        for part in match.groups()
+    )
     assert table is not None
     return schema, table
-
-
-def _plain(part: str) -> str:
-    return part[1:-1].replace('""', '"') if part.startswith('"') else part
 
 
 def full_name(schema: str | None, table: str) -> str:

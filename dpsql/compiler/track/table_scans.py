@@ -32,7 +32,7 @@ from dpsql.compiler.plan.measurement_kinds import AdditiveTotal, Measurement
 from dpsql.compiler.plan.private_plan import DeclaredLimits, KeyLimit, PrivateBlock, TotalLimit
 from dpsql.compiler.resolve.scopes import Identities
 from dpsql.compiler.track import units
-from dpsql.compiler.track.uniqueness import Key, Keys
+from dpsql.compiler.track.uniqueness import Key
 from dpsql.compiler.track.units import Together
 from dpsql.model.algebra import Aggregate, Field, Filter, Join, Relation, Scan
 from dpsql.model.errors import Reason, Refused
@@ -71,8 +71,8 @@ def _scan_of_one(
     anchors, facts = set(), set()
     pending: frozenset[units.Pending] = frozenset()
     unique: dict[int, units.Unique] = {}
-    own = by_name[table.key[0].lower()] if len(table.key) == 1 else None
-    fact = policy.fact(FactKind.UNIQUE_KEY, table.name)
+    fact, key = policy.fact(FactKind.UNIQUE_KEY, table.name), [n.lower() for n in table.key]
+    own, ids = by_name[key[0]] if len(key) == 1 else None, {by_name[n].id for n in key if fact}
     if own is not None:
         anchors.add(units.Anchor(own.id, table.name, own.id))
         if fact is not None:
@@ -102,7 +102,7 @@ def _scan_of_one(
         declared=_declared(table, policy, by_name),
         facts=frozenset(facts),
         growth=units.Growth(keys=frozenset() if own is None else frozenset({own.id})),
-        apart=_keys(table, by_name, fact),
+        apart=() if fact is None or not ids else (Key(frozenset(ids), frozenset({fact})),),
     )
 
 
@@ -133,13 +133,6 @@ def _in_order(link: Link, target: TablePolicy, by_name: dict[str, Field]) -> tup
     """Return the columns of a link in the order of the key that they reference."""
     columns = dict(zip(link.keys, link.columns, strict=True))
     return tuple(by_name[columns[key].lower()].id for key in target.key)
-
-
-def _keys(table: TablePolicy, by_name: dict[str, Field], fact: Fact | None) -> Keys:
-    """Return the table's key, with any number of columns, if a fact proves it."""
-    if fact is None or not table.key:
-        return ()
-    return (Key(frozenset(by_name[n.lower()].id for n in table.key), frozenset({fact})),)
 
 
 def determinations(table: TablePolicy, policy: Policy) -> dict[Fact, tuple[str, ...]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import chain
 
 from sqlglot import exp
 
@@ -89,10 +90,14 @@ def _select(node: exp.Select, origin: Origin) -> tree.Select:
     rows = sources.source(taken["from_"] or taken["from"], taken["joins"] or [], origin, query)
     rows = rows or _series_among(node, origin)
     group_by, sets = groups(taken["group"], origin, expression)
-    listed = taken["expressions"]
+    listed, expands = taken["expressions"], WITHIN_RANGES in origin.calls
+    items = (
+        ranges(each, origin) if expands and is_ranges(each, origin) else (_item(each, origin),)
+        for each in listed
+    )
     choice = choice_among(listed, origin) if DP_CHOOSE in origin.calls else None
     select = tree.Select(
-        items=() if choice else tuple(i for item in listed for i in _items(item, origin)),
+        items=() if choice else tuple(chain.from_iterable(items)),
         source=rows,
         where=_clause(taken["where"], origin),
         group_by=group_by,
@@ -129,13 +134,6 @@ def _series_among(select: exp.Select, origin: Origin) -> tree.ValuesList | None:
     rows = sources.rows_of(series[0], origin)
     origin.rows[id(series[0])] = rows.names[0]
     return rows
-
-
-def _items(node: exp.Expression, origin: Origin) -> tuple[tree.SelectItem, ...]:
-    """Return the items that one item of a SELECT list expands to."""
-    if WITHIN_RANGES in origin.calls and is_ranges(node, origin):
-        return ranges(node, origin)
-    return (_item(node, origin),)
 
 
 def _item(node: exp.Expression, origin: Origin) -> tree.SelectItem:

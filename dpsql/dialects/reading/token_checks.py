@@ -115,7 +115,11 @@ def check_clauses(tokens: Sequence[Token]) -> None:
                 _check_from(before, token)
             case TokenType.SELECT:
                 _check_top(tokens[i + 1 : i + 4])
-                if not _begins_query(tokens[max(0, i - 2) : i]):
+                by_name = [each.text.upper() for each in tokens[max(0, i - 2) : i]] == [
+                    "BY",
+                    "NAME",
+                ]
+                if not (before is None or by_name or before.token_type in _BEFORE_SELECT):
                     raise Refused(Reason.SYNTAX, span_of(token), why="no SELECT can begin here")
             case TokenType.UNION | TokenType.INTERSECT | TokenType.EXCEPT:
                 _check_set_operation(before, token, after)
@@ -136,12 +140,6 @@ def _check_top(after: Sequence[Token]) -> None:
         ) and kind not in (TokenType.COMMA, TokenType.FROM):
             fix = f"Write LIMIT {number.text} at the end."
             raise Refused(Reason.SYNTAX, span_of(top), why="TOP is not understood", fix=fix)
-
-
-def _begins_query(before: Sequence[Token]) -> bool:
-    """Test whether a SELECT may follow these tokens, the last two before it."""
-    by_name = [token.text.upper() for token in before] == ["BY", "NAME"]
-    return not before or by_name or before[-1].token_type in _BEFORE_SELECT
 
 
 def _check_set_operation(before: Token | None, token: Token, after: Token | None) -> None:
