@@ -17,7 +17,7 @@ from dpsql.model.vocabulary import Request
 from dpsql.preparation.offers import find_offer
 from dpsql.proxy import Proxy
 from grammar_tests import proxy_kit
-from grammar_tests.bound import shop, unlimited
+from grammar_tests.bound import shop
 from grammar_tests.laws import BUDGET, compiled, noiseless, same_rows
 
 UNLIMITED = (
@@ -126,25 +126,6 @@ def test_wrong_twin_an_average_of_released_groups_has_no_number(
     assert charged_without_number(place, [AVERAGE]) == []
     monkeypatch.setattr(track, "require_all_groups", lambda *_: None)
     assert charged_without_number(place, [AVERAGE]) == [AVERAGE]
-
-
-def test_different_values_of_unlimited_keys_are_counted_within_people() -> None:
-    policy, engine = unlimited()
-
-    def prepare(request: Request) -> Prepared:
-        return compiled(request.sql, policy, engine)
-
-    rows = "events WHERE duration > 3"
-    sql = f"SELECT device, COUNT(DISTINCT duration) AS n FROM {rows} GROUP BY device"
-    asked = Request(sql, "ana")
-    with pytest.raises(Refused) as refused:
-        prepare(asked)
-    offer = find_offer(asked, refused.value, policy, prepare)
-    different = f"SELECT DISTINCT device, duration, customer_id FROM {rows}"
-    assert offer is not None
-    assert offer.sql == f"SELECT device, COUNT(*) AS n FROM ({different}) AS t GROUP BY device"
-    more = replace(asked, sql=asked.sql.replace("AS n", "AS n, COUNT(*) AS m"))
-    assert "DISTINCT device" not in str(find_offer(more, refused.value, policy, prepare))
 
 
 def test_wrong_twin_a_group_of_null_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -83,6 +83,7 @@ PLACES = {
     ],
     Reason.TYPE_MISMATCH: ["SELECT ‹abs(a, b)› FROM t", "SELECT DATE ‹'2024-02-30'›"],
     Reason.SYNTAX: [
+        "SELECT a FROM ‹x›..y",
         "‹selec› 1",
         "SELECT 1 ‹)›",
         "SELECT ‹(›1",

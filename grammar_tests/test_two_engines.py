@@ -20,9 +20,9 @@ import pytest
 from dpsql.compiler.plan.measurement_kinds import MeanVote, RangeVote, RatioVote, Vote
 from dpsql.dialects.duckdb.expression_sql import expression as duckdb_expression
 from dpsql.dialects.postgres import (
-    conversion_sql,
     function_sql,
     lattice_sql,
+    number_sql,
     scaling_sql,
     text_sql,
 )
@@ -445,7 +445,7 @@ def test_equal_numbers_have_one_scale(
 ) -> None:
     """5.0 and 5.00 are one value, of which a group would keep either."""
     assert _other_scales(sampled) == []
-    for module in (function_sql, conversion_sql):
+    for module in (function_sql, number_sql):
         monkeypatch.setattr(module, "in_scale", lambda sql, *_: sql)
     assert {"round", "coalesce", "case"} <= {name for name, _ in _other_scales(sampled)}
 

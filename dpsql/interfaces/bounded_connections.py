@@ -129,17 +129,17 @@ class BoundedParser(HttpToolsProtocol):
             self.transport.abort()
 
     def on_headers_complete(self) -> None:
-        """Begin to count anew."""
+        """Begin a new count."""
         self.unparsed = 0
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        """Begin to count anew."""
+        """Begin a new count."""
         self.unparsed = 0
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """Begin to count anew."""
+        """Begin a new count."""
         self.unparsed = 0
         super().on_message_complete()
 

@@ -165,9 +165,9 @@ def report_sections(
 def _making(proxy: Proxy, at: datetime, until: datetime) -> str:
     """Return what a report is of, the time and the maker, and whether its period was over."""
     early = "" if until <= at else ", before its period was over: what came later is missing"
-    made = f"dpsql {version('dpsql')} made this report on {at:%Y-%m-%d at %H:%M} (UTC){early}."
+    by = f"dpsql {version('dpsql')} made this report on {at:%Y-%m-%d at %H:%M} (UTC){early}."
     signed = "It does not know who keeps the data and who ran it: add both names where you file it."
-    return f"{made} The data: {_place(proxy.policy.database)}. {signed}"
+    return f"{by} The data: {_place(proxy.policy.database)}. {signed}"
 
 
 _ADDRESSES = frozenset({"dsn", "service", "url"})

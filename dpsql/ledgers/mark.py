@@ -136,7 +136,7 @@ def write_mark(ledger: str, mark: Mark) -> None:
     if len(place) > _PLACE:
         raise OSError("a mark is longer than its place")
     if newest and same and len(before) > 1 and newest.sequence < mark.sequence:
-        _write_place(path, 1 - before.index(newest), place)
+        _write_place(path, int(before[1] != newest == before[0]), place)
     else:
         _replace_file(path, place * 2)
 

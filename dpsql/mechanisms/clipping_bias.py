@@ -68,7 +68,7 @@ class ClippingBias:
 
     It removes `common` of a mean group, in proportion to its size, and `few` more where few units
     hold much, by the root of that. There are `groups`. A bias that is a `guess` holds less often.
-    It is at most `part` of what is left of a group, and what `beyond` units add.
+    It is at most `part` of a clipped group, and all of `beyond` units.
     """
 
     common: float
@@ -79,7 +79,7 @@ class ClippingBias:
     beyond: float = 0.0
 
     def of_group(self, left: np.ndarray) -> np.ndarray:
-        """Return the bias of all groups, of which so many steps are left."""
+        """Return the bias of groups that have these sizes after clipping, in steps."""
         sizes = left / left.sum() * self.groups
         bias: np.ndarray = self.common * sizes + self.few * np.sqrt(sizes)
         return np.minimum(bias, self.part * left + self.beyond) if self.part < np.inf else bias

@@ -207,13 +207,13 @@ class CompilerPool(Compiler):
 
     def questions(self, query: Question) -> tuple[str, ...]:
         """Return the plan's questions without unpickling it; see `Prepared.questions`."""
-        return self._kept(query).questions
+        return self._result(query).questions
 
     def polled(self, query: Question) -> bool:
         """Test for polls without unpickling the plan; see `Compiler.polled`."""
-        return self._kept(query).polled
+        return self._result(query).polled
 
-    def _kept(self, query: Question) -> Packed:
+    def _result(self, query: Question) -> Packed:
         work = self._work
         entry = work.entries.get(plan_key(query))
         packed: Packed = self._packed(work, query) if entry is None else entry.value

@@ -30,7 +30,7 @@ SHARES = frozenset({"ntile", "percent_rank", "cume_dist"})
 """Windows that depend on how many rows there are, and on how many precede."""
 
 PLACES = SHARES | {"count", "rank", "dense_rank", "row_number"}
-"""Windows that depend on which rows there are, beside their arguments."""
+"""Windows that depend on the rows that there are, and not only on their arguments."""
 
 
 def is_noisy(source: Traced, call: tree.AggregateCall | tree.WindowCall) -> bool:

@@ -149,7 +149,9 @@ def schema_of(
     database: exp.Expression | None, schema: exp.Expression | None, origin: Origin
 ) -> tuple[str, ...]:
     """Return the names before a table's: none, a schema, or a database and a schema."""
-    written = (part for part in (database, schema) if part is not None)
+    written = [part for part in (database, schema) if part is not None]
+    if "" in written:
+        raise Refused(Reason.SYNTAX, origin.span(written[0]), why="no name stands between two dots")
     return tuple(name_of(part, origin) for part in written)
 
 

@@ -114,7 +114,7 @@ def open_over(connection: Any, sources: Sources, cuts: Sequence[Column], config:
 
 
 def _remembered(marker: str | None, about: str, find: Callable[[], list[str]]) -> list[str]:
-    """Return what was found in the very files of a marker before, or find it."""
+    """Return the result that was found in the same files before, or find it."""
     if marker is None:
         return find()
     place = f"{marker}-{sha256(about.encode()).hexdigest()[:16]}"

@@ -145,17 +145,17 @@ def _mended(path: str, f: FileFormat, columns: int, most: int) -> LineFile:
 def short_line(line: str, f: FileFormat, columns: int, most: int) -> str:
     """Return a line with one field more than `columns`, if it has so many, and each cut.
 
-    A cut field has one character more than `most`, so that its column is one whose texts are cut.
+    A cut field has one character more than `most`, so that its column counts as cut.
 
     >>> short_line('abcdef,"a,bcd",e,1,2', FileFormat(), 3, 2)
     'abc,"a,b",e,1'
     """
-    kept = list[str]()
+    fields = list[str]()
     for field in _fields(line, f):
-        kept.append(_short_field(field, f.quote, most + 1))
-        if len(kept) > columns:
+        fields.append(_short_field(field, f.quote, most + 1))
+        if len(fields) > columns:
             break
-    return f.delimiter.join(kept)
+    return f.delimiter.join(fields)
 
 
 def _fields(line: str, f: FileFormat) -> Iterator[str]:
@@ -165,8 +165,8 @@ def _fields(line: str, f: FileFormat) -> Iterator[str]:
         rf"{q}(?:[^{q}]++|{q}{q})*+{q}(?={re.escape(f.delimiter)}|\Z)" if q else r"(?!)"
     )
     while True:
-        quoted = whole.match(line, place)
-        end = quoted.end() if quoted else line.find(f.delimiter, place)
+        match = whole.match(line, place)
+        end = match.end() if match else line.find(f.delimiter, place)
         yield line[place:end] if end >= 0 else line[place:]
         if not 0 <= end < len(line):
             return
