@@ -200,3 +200,17 @@ def test_a_full_disk_and_a_faster_process_charge_nothing_more(
     found, spent = publish(proxy, tmp_path / "ledger")
     assert spent == PRICE
     assert [t.answer.rows for t in found.tables] == [t.answer.rows for t in others[0].tables]
+
+
+def test_a_receipt_names_a_charge_that_a_faster_process_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The interrupted query is answered by another process just before it is resumed."""
+    resumed = iter(("another query", ""))
+    monkeypatch.setattr(Vault, "unanswered", lambda *_: next(resumed))
+    with Proxy.open(str(shop(tmp_path))) as opened:
+        receipt = opened.ask(request(BY_COUNTRY, "1")).receipt
+        assert receipt is not None
+        assert not receipt.remembered
+        assert opened.vault.ledger.spent("default").amount > 0
+    assert not list(resumed)

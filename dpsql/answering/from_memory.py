@@ -126,8 +126,9 @@ def _remembered_or_paid(compiler: Compiler, vault: Vault, query: Question) -> An
     charged = shared(vault, query, question, memory.lent) if memory.lent else Loss(0)
     if memory.epsilon is not None:
         paying, wide = _paying(query, memory.epsilon), memory.wide.prepared
-        charged = charged if vault.unanswered(paying, wide) else memory.price
+        earlier = vault.unanswered(paying, wide)
         query_id, measured = vault.measure(compiler, paying, wide, answering)
+        charged = charged if query_id == earlier else memory.price
         tables = (*tables, measured)
     noisy = _noisy(answering, memory.wide, derivations(memory.wide, tables))
     payer = query.account

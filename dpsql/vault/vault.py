@@ -151,8 +151,9 @@ class Vault:
         query.require_room_for(prepared.columns)
         query.require_useful(prepared.notices, plan.loss)
         require_result_room(compiler, prepared, query.stop)
-        loss = None if self.unanswered(query, prepared) else plan.loss
+        earlier = self.unanswered(query, prepared)
         with self._all_paid(compiler, [(query, prepared)]) as (((query_id, noisy),), engine):
+            loss = None if query_id == earlier else plan.loss
             receipt = self.till.receipt(query.account, query_id, loss)
             most = compiler.policy.limits.max_result_cells
             answer = finish_answer(prepared, noisy, receipt, engine, most, query.stop)
