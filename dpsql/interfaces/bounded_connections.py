@@ -1,7 +1,7 @@
 """HTTP connections: limits on the time and size of request heads, and limits per address.
 
 Addresses are counted while their connections are open, and neither stored nor shown: SECURITY.md
-S26 and S31. With httptools a request costs less than half of what it costs with h11.
+S26 and S31. httptools parses requests faster than h11, which serves without it.
 """
 
 from __future__ import annotations

@@ -168,7 +168,8 @@ def lost_part(octaves: Octaves, counts: Sequence[int], votes: Noise, bound: int)
         left = (between**2 - lower**2) / 2 + bound * (upper - between)
         inside += units * np.array([(upper**2 - lower**2) / 2, left])
         ends += units * np.array([upper**2, upper * min(upper, bound)])
-    return float(sum(whole / max(left, 1.0) - 1 for whole, left in (inside, ends)) / 2)
+    lost = (whole / max(left, 1.0) - 1 for whole, left in (inside, ends))
+    return max(0.0, float(sum(lost)) / 2)
 
 
 def one_sided(width: float, one_end: float, bias: np.ndarray) -> np.ndarray:

@@ -263,8 +263,8 @@ def _with_bias(
 ) -> FoundNorm:
     """Return the norm of totals in private groups with the bias of its bound.
 
-    Groups lose at most √l0 times as much as an L2 norm. A unit that counts in k groups has the norm
-    √k, so they lose k: at most as the largest norm that stands out.
+    All groups together lose at most √l0 times what L2 norms lose. For a unit that is counted in k
+    groups the factor is its norm √k, so the largest norm that stands out bounds it too.
     """
     if poll.column is None or vote.norm is Norm.MAX:
         return norm
